@@ -110,7 +110,7 @@ def layers(functions):
         ('image_layers', 'Layers on images'), ('sequence_layers', 'Layers on sequences'),
         ('recurrent_layers', 'Recurrent layers'), ('cost_layers', 'Costs'))
     parts = ['# Layers', 'The functions that describe a network, after `from paddle.trainer_config_helpers import *`. '
-             'Each returns a layer, to be used as an input of others. Layers also know `+`, `-` and `*` with numbers and '
+             'Each returns a layer, to be used as an input of others. Layers support `+`, `-` and `*` with numbers and '
              'layers; `layer_math.exp`, `log`, `abs`, `sigmoid`, `tanh`, `square` and `relu` apply a function.',
              'Activations, poolings, `ParamAttr` and `ExtraAttr`: [attributes](attributes.md). '
              'Networks of several layers: [networks](networks.md).']
@@ -136,8 +136,8 @@ def networks(functions):
 
 
 def evaluators(functions):
-    return ['# Evaluators', 'An evaluator measures something besides the cost. Its value stands in progress lines, in '
-            'tests, on the page and in the record. `classification_cost` adds one by itself.',
+    return ['# Evaluators', 'An evaluator measures something besides the cost. Progress lines, tests, the page and '
+            'the record show its value. `classification_cost` adds an evaluator by itself.',
             functions.sections('evaluators')]
 
 

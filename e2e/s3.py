@@ -148,7 +148,7 @@ def main():
         expect(open(f"{here}/killed/large", "rb").read(7) == b"changed", "the old object")
         # What is wrong is named.
         said = run("data", "fetch", "s3://bucket/nothing/", "--out", "x/", code=1)
-        expect("s3://bucket/nothing/: nothing is there" in said, said)
+        expect("s3://bucket/nothing/: there are no such objects" in said, said)
         said = run("data", "fetch", "s3://no-such-bucket/a", "--out", "x/", code=1)
         expect("there is no bucket no-such-bucket at http://127.0.0.1" in said, said)
         for wrong, words in (({"AWS_SECRET_ACCESS_KEY": "other"}, "SignatureDoesNotMatch"), ({"AWS_ACCESS_KEY_ID": "AKIDOTHER"}, "InvalidAccessKeyId")):

@@ -1,4 +1,4 @@
-"""What of v1 runs: the names that v0.10.0 has, held against what the code of this version registers.
+"""Which parts of v1 run: the names that v0.10.0 has, held against what the code of this version registers.
 
 The lists are v0.10.0's own: what its modules export, its data providers, its evaluators and layers by type. A name that
 the code no longer has, or has anew, changes the page, and `docs/reference.py --check` fails until it is written again.
@@ -138,9 +138,10 @@ def page(functions, read, table, flags):
         ('Poolings', [(name, *state.plain(name, ['poolings'])) for name in POOLINGS]),
         ('Layer types without a function', [(name, *state.raw(name)) for name in RAW_TYPES]),
     )
-    parts = ['# What of v1 runs', 'Names of v0.10.0, and what this version does with them. **runs**: it is computed. **described '
-             'only**: a configuration with it is evaluated (`canoe config dump`), but not computed. **refused**: it ends with '
-             'an error, for the reason that is given. How to run what you have: [from v1](../v1.md).']
+    parts = ['# Which parts of v1 run', 'The names of v0.10.0, and how this version handles them. **runs**: Canoe computes it. '
+             '**described only**: Canoe evaluates a configuration with it (`canoe config dump`), but does not compute it. '
+             '**refused**: the configuration ends with an error that gives the reason. How to run your v1 files: '
+             '[from v1](../v1.md).']
     summary = []
     for title, rows in families:
         summary.append((title, counted(rows)))

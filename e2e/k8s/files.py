@@ -81,7 +81,7 @@ def five_minutes(bench):
     with open(first, "ab") as file:
         file.write(b"mine")
     said = bench.canoe("get", NAME, "--to", here, code=1)
-    expect("exists and is not the one that comes" in said and "--force" in said, said)
+    expect("exists and differs from the model to be copied" in said and "--force" in said, said)
     bench.canoe("get", NAME, "--to", here, "--force")
     same_model(os.path.join(wanted, "pass-00002"), os.path.join(here, "pass-00002"))
     # Deleted: the files stay, and so does what says where they are.
@@ -100,7 +100,7 @@ def five_minutes(bench):
     expect(all(f"{there}/{name}" in said for name in ("pass-00000", "node_2")) and "snapshots" not in said, said)
     expect(os.readlink(os.path.join(there, "best")) == best, "no link to the best model")
     said = bench.canoe("rm-data", NAME, code=1)
-    expect("data, models, logs and snapshots; say --yes" in said, said)
+    expect("data, models, logs and snapshots; add --yes" in said, said)
     bench.canoe("rm-data", NAME, "--yes")
     expect(not os.path.exists(os.path.join(bench.kubelet.claim_folder("default", "canoe-files"), NAME)), "the files are there")
     said = bench.canoe("get", NAME, code=1)
@@ -396,7 +396,7 @@ def listed(bench):
     expect([(row["name"], row["state"], row["nodes"], row["claim"]) for row in rows] == [(NAME, "starting", 3, "canoe-files")], rows)
     expect(json.loads(bench.canoe("ls", "-A", "--json")) == rows, "another list")
     said = bench.canoe("delete", "nothing", "--yes")
-    expect("nothing of a job nothing is in namespace default; `canoe job ls -n default`" in said, said)
+    expect("there is no job nothing in namespace default; `canoe job ls -n default`" in said, said)
     said = bench.canoe("status", "nothing", code=3)
     expect("there is no such job: nothing in namespace default; `canoe job ls -n default`" in said, said)
     said = bench.canoe("pause", "nothing", code=1)

@@ -42,13 +42,13 @@ impl Write for OutputTarget {
     }
 }
 
-/// Whether an option that names a file means standard output, as its absence does.
+/// Whether the value of `--to` means standard output: a name of [`STANDARD`], or no value.
 pub(crate) fn is_standard(to: Option<&Path>) -> bool {
     to.is_none_or(|path| STANDARD.iter().any(|name| path == Path::new(name)))
 }
 
 impl CommandOutput {
-    /// What `--to` names.
+    /// Opens the output that `--to` names.
     pub(crate) fn open(to: Option<&Path>) -> anyhow::Result<Self> {
         let (target, name) = match to.filter(|to| !is_standard(Some(to))) {
             None => (
@@ -79,7 +79,7 @@ impl CommandOutput {
         &self.name
     }
 
-    /// The result of writing; ends the program without a word if it is a pipe that nobody reads.
+    /// Passes the result of a write on; ends the program silently if the output is a pipe whose reader has closed it.
     fn checked<T>(&self, written: io::Result<T>) -> io::Result<T> {
         match (written, self.out.get_ref()) {
             (Err(error), OutputTarget::Standard(_))
@@ -91,7 +91,7 @@ impl CommandOutput {
         }
     }
 
-    /// The output is complete.
+    /// Ends the output, which is complete; a file gets its name.
     pub(crate) fn close(mut self) -> io::Result<()> {
         self.flush()?;
         match self

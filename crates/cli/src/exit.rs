@@ -5,7 +5,7 @@ use std::process::ExitCode;
 /// The end of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// All went well.
+    /// Success.
     Success,
     /// Something failed; the message says what.
     Failure,
@@ -15,7 +15,7 @@ pub enum Exit {
     JobFailed,
     /// The configuration cannot be used: starting again cannot help (Kubernetes fails the job immediately).
     Configuration,
-    /// A code of its own, as `canoe node` promises to Kubernetes.
+    /// Another code, such as those of `canoe node`, which the Job's failure policy reads.
     Code(u8),
     /// Ended by Ctrl-C or a termination signal.
     Interrupted,

@@ -12,7 +12,7 @@ use words::lock::Mutex;
 /// The variable that names the folder.
 const VARIABLE: &str = "CANOE_FAIL_POINTS";
 
-/// How often a held process looks whether it may continue.
+/// Interval at which a held process checks whether it may continue.
 const LOOK: Duration = Duration::from_millis(2);
 
 /// Installs the fail points, if the environment names a folder.
@@ -70,7 +70,7 @@ fn hold(order: &Path) {
     let mut name = order.as_os_str().to_owned();
     name.push(".reached");
     let reached = PathBuf::from(name);
-    // Two threads may be here: the second one finds no file, and continues.
+    // Two threads may reach the point together: the second one finds no file, and continues.
     if std::fs::rename(order, &reached).is_err() {
         return;
     }

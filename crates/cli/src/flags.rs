@@ -103,7 +103,7 @@ pub(crate) enum FlagError {
     /// An argument that is not a flag.
     #[error("unexpected argument '{0}': flags have the form --name=value")]
     Positional(String),
-    /// What `--flagfile`, `--fromenv` or `--undefok` names cannot be used.
+    /// `--flagfile`, `--fromenv` or `--undefok` names a file, a variable or a flag that cannot be used.
     #[error("{0}")]
     Indirect(String),
 }
@@ -267,7 +267,8 @@ impl Flags {
     }
 }
 
-/// A flag and its meaning, which continues below itself where the line is full, and begins there if the flag is long.
+/// One entry of the help: a flag and its meaning. The meaning is wrapped in its own column; after a long flag, it begins
+/// on the next line.
 fn entry(head: &str, text: &str, width: Option<usize>) -> String {
     const COLUMN: usize = 39;
     let text = wrapped(text, COLUMN, width);

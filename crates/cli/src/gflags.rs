@@ -10,7 +10,7 @@ use std::path::Path;
 use crate::flags::FlagKind::{Bool, Int, Text};
 use crate::flags::{FlagError, FlagTable, ignored};
 
-/// Files may name files so deep; a file that names itself would never end.
+/// How deep files of flags may name other files: a file that names itself would never end.
 const DEEPEST: usize = 8;
 
 const ONE_LOG: &str = "log lines go to standard error, and into the output folder with canoe run";
@@ -68,7 +68,7 @@ impl Default for Outside<'_> {
     }
 }
 
-/// A command line in which everything is written out.
+/// A command line in which files and variables are replaced by the flags that they contain.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Expanded {
     /// Flags in the order in which they apply: the last of two wins.

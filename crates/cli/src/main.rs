@@ -142,8 +142,8 @@ impl V1Arguments {
     }
 }
 
-/// Adds what a misspelt command was meant to be, where clap finds nothing: it compares by common letters, and so does not
-/// see that `rnu` is `run`.
+/// Adds a suggestion for a misspelt command where clap finds none: clap compares common letters, and so does not suggest
+/// `run` for `rnu`.
 fn guessed(mut error: clap::Error) -> clap::Error {
     let (ErrorKind::InvalidSubcommand, Some(ContextValue::String(typed))) =
         (error.kind(), error.get(ContextKind::InvalidSubcommand))
@@ -154,7 +154,8 @@ fn guessed(mut error: clap::Error) -> clap::Error {
         return error;
     }
     let program = Cli::command();
-    // The commands of the level at which it was typed: its usage names the path to it.
+    // The known commands are those of the level at which the word was typed; clap's usage line has the path to that
+    // level.
     let mut level = &program;
     for argument in std::env::args().skip(1).take_while(|word| word != typed) {
         level = level.find_subcommand(&argument).unwrap_or(level);

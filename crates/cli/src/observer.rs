@@ -170,7 +170,7 @@ impl ConsoleObserver {
     pub(crate) fn end(&mut self, error: Option<&TrainError>) {
         let error = error.map(|error| chain(error));
         if let Some(mut record) = self.record.take() {
-            // Nobody is left to whom a failure could be reported.
+            // The process ends, so a failure cannot be reported any more.
             let _ = record.end(error);
         }
     }
@@ -393,12 +393,12 @@ impl TrainerFigures {
         self.started.elapsed().as_secs_f64()
     }
 
-    /// The current status, on top of what does not change.
+    /// The current status; `base` has the fields that do not change.
     fn status(&self, base: &Status) -> Status {
         let waits_for = lock(&self.waits_for).as_ref().map(|ask| ask());
         let newest = lock(&self.newest);
         let progress = newest.progress.as_ref();
-        // Figures of a process that has not computed anything are meaningless.
+        // Before the first batch there are no figures to report.
         let begun = progress.filter(|_| newest.samples() > 0);
         Status {
             pass: progress.map(|p| u64::from(p.pass)),

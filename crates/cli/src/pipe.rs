@@ -1,4 +1,5 @@
-//! Handles output that cannot be written: its reader has closed the pipe, as in `canoe model show … | head`, or the disk is full.
+//! Handles output that cannot be written: its reader has closed the pipe, as in `canoe model show … | head`, or the disk
+//! is full.
 
 use std::io::{self, Write as _};
 use std::panic;
@@ -6,10 +7,10 @@ use std::panic;
 /// The code that a shell reports for a program that SIGPIPE ended.
 const BROKEN_PIPE: i32 = 141;
 
-/// Ends the program when standard output or error cannot be written while it prints: without a word if it was closed,
-/// with the reason otherwise. Rust ignores SIGPIPE, so that a lost connection is an error and not a death; a failed
-/// `println!` panics instead. Whatever must not end with its reader (the display of a running job, log lines) writes
-/// without `println!`.
+/// Ends the program when standard output or error cannot be written: silently if its reader has closed it, with the
+/// reason otherwise. Rust ignores SIGPIPE, so that a lost connection is an error and does not kill the process; a
+/// failed `println!` panics instead. Output whose reader may leave without ending the program (the display of a running
+/// job, log lines) is written without `println!`.
 pub(crate) fn end_quietly_when_nobody_reads() {
     let report = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
@@ -32,13 +33,13 @@ fn is_broken_pipe(reason: &str) -> bool {
     reason == io::Error::from_raw_os_error(libc::EPIPE).to_string()
 }
 
-/// Writes bytes to standard output; ends the program without a word if nobody reads them.
+/// Writes bytes to standard output; ends the program silently if its reader has closed it.
 pub(crate) fn print(bytes: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     quietly(out.write_all(bytes).and_then(|()| out.flush()))
 }
 
-/// The result of writing to standard output; ends the program without a word if nobody reads it.
+/// Passes the result of a write to standard output on; ends the program silently if its reader has closed it.
 pub(crate) fn quietly(written: io::Result<()>) -> io::Result<()> {
     match written {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => nobody_reads(),

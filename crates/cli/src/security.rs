@@ -14,7 +14,7 @@ use wire::tls::{ClientTls, Identity, ServerTls};
 
 use crate::flags::Flags;
 
-/// From where a process can be reached, or whom it calls.
+/// Whether the connections of a process leave this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
     /// Only processes of this machine.
@@ -53,7 +53,7 @@ pub(crate) fn token(reach: Reach) -> anyhow::Result<Token> {
         .with_context(|| format!("{TOKEN_VARIABLE} is too short; use at least 8 bytes"))
 }
 
-/// The secret of this user on this machine, which nobody else can read; made when it is first needed.
+/// The secret of this user on this machine, in a file that no other user can read; created when it is first needed.
 fn own_secret() -> anyhow::Result<String> {
     let base = crate::caches::folder().with_context(|| {
         format!(
@@ -72,7 +72,8 @@ fn secret_in(directory: &Path) -> anyhow::Result<String> {
         .mode(0o700)
         .create(directory)
         .with_context(|| format!("create {}", directory.display()))?;
-    // Processes that start together agree: the first link to appear stays, and it appears with its contents.
+    // Processes that start together use the same secret: only the first link is created, and it appears with its
+    // contents.
     if !path.exists() {
         let draft = directory.join(format!(".{}", run::local::token::generate()?));
         let mut file = OpenOptions::new()
@@ -142,7 +143,7 @@ pub(crate) fn mark_finished(flags: &Flags) -> anyhow::Result<()> {
 /// A file next to the snapshots, named after the run.
 fn finished_mark(flags: &Flags) -> anyhow::Result<Option<PathBuf>> {
     let directory = flags.text("snapshot_dir");
-    // The secret of a user is that of all runs, so it says nothing about one of them.
+    // All runs of a user share the user's secret, so a file named after it would not identify one run.
     if directory.is_empty() || std::env::var_os(TOKEN_VARIABLE).is_none() {
         return Ok(None);
     }
@@ -171,7 +172,7 @@ pub(crate) fn server_tls(flags: &Flags) -> anyhow::Result<Option<ServerTls>> {
     Ok(Some(tls.with_context(|| tls_files(flags))?))
 }
 
-/// Which files do not make up keys for TLS, and what each has to hold.
+/// The message about files that cannot be used for TLS, with what each of them must contain.
 fn tls_files(flags: &Flags) -> String {
     let [authority, certificate, key] =
         ["tls_ca", "tls_cert", "tls_key"].map(|name| flags.text(name));

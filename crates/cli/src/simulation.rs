@@ -1,4 +1,4 @@
-//! One process that simulates all trainers of a job folder: the way to debug a cluster job without a cluster.
+//! Simulates all trainers of a job folder in one process, to debug a cluster job without a cluster.
 //!
 //! Each simulated trainer gets the working directory that its node would have: the configuration folder with
 //! `data/` pointing to its shard. The process itself works in that of node 0.

@@ -91,7 +91,7 @@ pub(crate) fn translate(args: Vec<String>) -> Result<Vec<String>, Misused> {
         .collect())
 }
 
-/// Whether a word is a command or option of canoe, or of `canoe paddle`.
+/// Whether a word is a command or an option of canoe itself, or of `canoe paddle`.
 fn is_ours(word: &str, named: bool) -> bool {
     let program = crate::Cli::command();
     let level = if named {

@@ -54,7 +54,7 @@ pub(crate) const COMMON: FlagTable = &[
         "address_dir",
         Text,
         "",
-        "directory in which the pods of a job write down their addresses, which are newer there than in the cluster's DNS",
+        "directory in which the pods of a job write their addresses, because the cluster's DNS may return old ones",
     ),
     flag(
         "snapshot_dir",
@@ -72,7 +72,7 @@ pub(crate) const COMMON: FlagTable = &[
         "fresh",
         Bool,
         "false",
-        "begin again if a server has lost the snapshots of this run; what is there is put aside, not deleted",
+        "start again if a server has lost the snapshots of this run; the files that are there are moved aside, not deleted",
     ),
     flag(
         "peer_timeout",
@@ -133,7 +133,7 @@ pub(crate) const COMMON: FlagTable = &[
         "pserver_num_threads",
         Int,
         "1",
-        "servers use as many threads as they have connections",
+        "servers start threads as their connections need them",
     ),
     ignored("parallel_thread_num", Int, "1", "v1 ignored it too"),
     ignored(
@@ -215,7 +215,7 @@ pub(crate) const TRAIN: FlagTable = &[
         "best_by",
         Text,
         "",
-        "what passes are compared by: an evaluator, or cost (default: the first evaluator that has a better direction)",
+        "the value by which passes are compared: an evaluator, or cost (default: the first evaluator for which higher or lower is better)",
     ),
     flag(
         "start_pass",
@@ -301,7 +301,7 @@ pub(crate) const TRAIN: FlagTable = &[
         "predict_file",
         Text,
         "",
-        "write what auc and pnpair evaluators saw in the last test to this file",
+        "write the inputs of auc and pnpair evaluators in the last test to this file",
     ),
     flag(
         "feed_data",

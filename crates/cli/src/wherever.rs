@@ -1,4 +1,5 @@
-//! Evaluates a configuration in the folder that its file names are relative to: this one, its job folder, or its own.
+//! Evaluates a configuration in the folder that its file names are relative to: the current folder, the job folder, or
+//! the folder of the configuration.
 
 use std::path::{Path, PathBuf};
 
@@ -24,7 +25,7 @@ pub(crate) fn choices(path: &Path) -> std::io::Result<[PathBuf; 3]> {
     Ok([here, around.to_owned(), beside.to_owned()])
 }
 
-/// What was done in the first folder in which it worked.
+/// A result, and the first folder in which it was obtained.
 pub(crate) struct DoneThere<T> {
     pub(crate) done: T,
     pub(crate) folder: PathBuf,
@@ -35,8 +36,7 @@ pub(crate) fn evaluate(options: &EvaluateOptions) -> Result<DoneThere<Evaluated>
     first(options, config::evaluate_with_python)
 }
 
-/// Does something with a configuration in the first folder in which that works; returns the error of this folder if there
-/// is none.
+/// Tries `act` in each folder until it succeeds; if it fails in all of them, returns the error of the current folder.
 pub(crate) fn first<T>(
     options: &EvaluateOptions,
     act: impl Fn(&EvaluateOptions) -> Result<T, ConfigError>,
@@ -58,6 +58,6 @@ pub(crate) fn first<T>(
             return Ok(DoneThere { done, folder });
         }
     }
-    // Its names are those that the user typed.
+    // The user typed file names relative to the current folder, so its error is the one that helps.
     Err(error.into())
 }

@@ -10,9 +10,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
+use common::cases::check_all;
 use common::{CANOE, Folder, preload_layer, said, succeeded};
 
 const CONFIG: &str = "trainer_config.lr-native.py";
@@ -96,31 +95,14 @@ impl Disk {
         cases: Vec<(usize, &'static str)>,
         check: impl Fn(&Path, usize, &'static str) -> Result<(), String> + Sync,
     ) {
-        let (next, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-        std::thread::scope(|scope| {
-            for _ in 0..3 {
-                scope.spawn(|| {
-                    while let Some((at, how)) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        let place = self.folder.path(&format!("case-{at}-{how}"));
-                        copy(from, &place);
-                        if let Err(what) = check(&place, *at, how) {
-                            failures
-                                .lock()
-                                .unwrap()
-                                .push(format!("call {at}, {how}: {what}"));
-                        }
-                        let _ = fs::remove_dir_all(&place);
-                    }
-                });
-            }
+        let name = |(at, how): &(usize, &str)| format!("call {at}, {how}");
+        check_all(&cases, name, |(at, how)| {
+            let place = self.folder.path(&format!("case-{at}-{how}"));
+            copy(from, &place);
+            let checked = check(&place, *at, how);
+            let _ = fs::remove_dir_all(&place);
+            checked
         });
-        let failures = failures.into_inner().unwrap();
-        let (count, all) = (failures.len(), cases.len());
-        assert!(
-            failures.is_empty(),
-            "{count} of {all} failed: {}",
-            failures.join("\n")
-        );
     }
 }
 

@@ -12,10 +12,9 @@ mod common;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use common::cases::check_all;
 use common::run::{DEADLINE, Run, signal};
 use common::{BY_ROW, Folder, images, reversal, succeeded};
 
@@ -276,30 +275,7 @@ fn run_all(job: &Job, cases: Vec<Case>, layer: Option<&Path>) {
         .into_iter()
         .filter(|case| case.name().contains(&wanted))
         .collect();
-    let (next, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    std::thread::scope(|scope| {
-        for _ in 0..3 {
-            scope.spawn(|| {
-                while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if let Err(what) = job.check(*case, layer) {
-                        failures.lock().unwrap().push((case.name(), what));
-                    }
-                }
-            });
-        }
-    });
-    let failures = failures.into_inner().unwrap();
-    let list: Vec<&str> = failures.iter().map(|(name, _)| name.as_str()).collect();
-    let first = failures
-        .first()
-        .map(|(name, what)| format!("{name}: {what}"));
-    assert!(
-        failures.is_empty(),
-        "{} of {} cases failed: {list:#?}\n{}",
-        failures.len(),
-        cases.len(),
-        first.unwrap_or_default()
-    );
+    check_all(&cases, Case::name, |case| job.check(*case, layer));
 }
 
 #[test]

@@ -140,7 +140,7 @@ fn lost_snapshots_passes_and_links_are_named() {
     succeeded(&resumed);
     let text = said(&resumed);
     for words in [
-        "pass-00000, which this run saved, is not there",
+        "pass-00000, which this run saved, is missing",
         "no newer snapshot is on all servers",
         "output/best is no link",
     ] {
@@ -160,7 +160,7 @@ fn a_run_all_of_whose_results_are_gone_is_not_begun_again() {
     }
     let told = failed(&canoe_run(&folder, &["--passes=8"]));
     assert!(told.contains("this run has saved"), "{told}");
-    assert!(told.contains("is not there"), "{told}");
+    assert!(told.contains("is missing"), "{told}");
     assert!(told.contains("the same command resumes"), "{told}");
     assert!(!output.join("pass-00000").exists());
 }

@@ -37,7 +37,7 @@ impl Default for ArchiveLimits {
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the variants are documented")]
 pub enum UnpackError {
-    /// A read error, or a damaged archive.
+    /// The archive cannot be read, or is damaged.
     #[error("read {archive}")]
     Read {
         archive: PathBuf,
@@ -81,11 +81,11 @@ pub enum UnpackError {
         /// What is allowed.
         limits: ArchiveLimits,
     },
-    /// A tar file with something that no honest archive of data has.
+    /// A tar file has a header that archives of data do not need and that could be an attack.
     #[error("{archive} has {what}; it is not unpacked (repack it with a current tar)")]
     Unusual {
         archive: PathBuf,
-        /// What it has.
+        /// The suspicious part.
         what: String,
     },
     /// A file or folder that would be replaced exists, and `force` was not given.
@@ -293,7 +293,7 @@ impl Unpacking<'_> {
     fn tar(&mut self, content: impl Read) -> Result<(), UnpackError> {
         let unreadable = self.unreadable();
         let mut tar = tar::Archive::new(content);
-        // What extends the next entry is read here and not by the library, which believes any length.
+        // Headers that extend the next entry are read here and not by the library, which trusts their length.
         let mut long_name = None;
         for entry in tar.entries().map_err(&unreadable)?.raw(true) {
             let mut entry = entry.map_err(&unreadable)?;

@@ -1,4 +1,4 @@
-//! Checksums of files, in the notation that people use.
+//! Checksums of files, as hexadecimal digits.
 
 use std::fmt;
 use std::fs::File;
@@ -13,7 +13,7 @@ use md5::Digest;
 pub enum Checksum {
     /// The kind that users give and that is shown.
     Sha256([u8; 32]),
-    /// Only for data sets whose publishers state nothing better: it detects damage, not forgery.
+    /// For data sets whose publishers provide nothing better: it detects damage, not forgery.
     Md5([u8; 16]),
 }
 
@@ -23,7 +23,7 @@ pub enum Checksum {
 pub struct NotAChecksum(String);
 
 impl Checksum {
-    /// Of everything that has been added.
+    /// SHA-256 of everything that was added to the context.
     pub(crate) fn of(content: ring::digest::Context) -> Self {
         let mut digest = [0; 32];
         digest.copy_from_slice(content.finish().as_ref());

@@ -1,4 +1,4 @@
-//! Whether a file is text, which can be divided at its line ends.
+//! Detects whether a file is text, which can be divided at its line ends.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -7,7 +7,7 @@ use std::path::Path;
 /// Beginning of a file in which a zero byte shows that it is not text.
 const LOOK: usize = 1 << 13;
 
-/// How compressed files and images begin.
+/// First bytes of compressed files and images.
 const OTHERS: [&[u8]; 7] = [
     b"\x1f\x8b",
     b"BZh",

@@ -1,18 +1,18 @@
-//! Training data as files: fetch it, unpack it, split it into shards, look at it.
+//! Training data as files: fetches, unpacks, splits and shows them.
 //!
 //! Nothing here prints or knows flags; progress is reported to a callback.
 //!
-//! - [`fetch`]: a file from a URL or a path, resumed and checked.
+//! - [`fetch`]: downloads or copies a file, resumed and checked.
 //! - [`checksum`]: SHA-256 of files.
-//! - [`archive`]: unpacks what was fetched, safely.
-//! - [`carry`]: copies a folder over a pipe, to a pod.
-//! - [`pick`]: which files of an output folder are meant.
-//! - [`bucket`]: folders from and to object stores (`s3://`).
-//! - [`split`]: shards for the trainers; no line is lost or duplicated.
+//! - [`archive`]: unpacks archives from untrusted sources.
+//! - [`carry`]: copies a folder over a pipe, to or from a pod.
+//! - [`pick`]: selects files of an output folder.
+//! - [`bucket`]: copies folders from and to object stores (`s3://`).
+//! - [`split`]: splits data into shards for the trainers; no line is lost or duplicated.
 //! - [`show`]: lists files and shards.
 //! - [`random`]: the seeded random numbers for shuffles and generated data.
 //! - [`demo`]: ready job folders with generated data.
-//! - `parallel`: numbered jobs on a few threads.
+//! - `parallel`: runs numbered tasks on a few threads.
 
 pub mod archive;
 pub mod bucket;

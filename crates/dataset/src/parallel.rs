@@ -1,13 +1,14 @@
-//! Runs numbered jobs on a few threads and returns the results in order.
+//! Runs numbered tasks on a few threads and returns the results in order.
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// More threads than this do not make a disk faster.
+/// Most threads: more of them do not make a disk faster.
 const MOST_THREADS: usize = 8;
 
-/// Runs `work(0)`, …, `work(count - 1)`; the first failure (by number) is returned and later jobs are not begun.
+/// Runs `work(0)`, …, `work(count - 1)`. After a failure no further task is begun, and the failure with the lowest number
+/// is returned.
 pub(crate) fn for_each<T: Send, E: Send>(
     count: usize,
     work: impl Fn(usize) -> Result<T, E> + Sync,
@@ -35,7 +36,7 @@ pub(crate) fn for_each<T: Send, E: Send>(
         }
     };
     let mut results: Vec<(usize, Result<T, E>)> = thread::scope(|scope| {
-        // Threads that the system has no room for are done without: this one works too.
+        // If threads cannot be started, the others do their work: this thread works too.
         let workers: Vec<_> = (1..threads)
             .map_while(|_| thread::Builder::new().spawn_scoped(scope, run).ok())
             .collect();

@@ -1,7 +1,8 @@
 //! Selects files of an output folder: those of one pass, of the best, the last or all passes, the logs, or everything.
 //!
-//! Only complete passes count (they have the file `done`), and `done` is sent after everything else of its pass, so that a copy that
-//! is interrupted is not complete either. Snapshots are never copied: they are for recovery and belong to the cluster.
+//! Only complete passes count (they have the file `done`), and `done` is sent after everything else of its pass, so
+//! that an interrupted copy is not complete either. Snapshots are never copied: they are for recovery and belong to the
+//! cluster.
 
 use std::fmt::{self, Display, Formatter};
 use std::fs;
@@ -9,7 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// What is meant.
+/// A selection of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pick {
     /// The model after this pass.
@@ -26,7 +27,7 @@ pub enum Pick {
     Output,
 }
 
-/// Why nothing was picked.
+/// Why the selection has no files.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the variants are documented")]
 pub enum PickError {
@@ -38,16 +39,16 @@ pub enum PickError {
         source: io::Error,
     },
     /// No pass has ended.
-    #[error("no pass has finished yet, so there is no model; `logs` and `output` are there")]
+    #[error("no pass has finished yet, so there is no model; `logs` and `output` can be fetched")]
     NoModel,
-    /// This one has not.
+    /// This pass has not finished, or its model was removed.
     #[error("there is no finished pass {pass}; there are {}", numbers(.there))]
     NoPass {
         pass: u32,
-        /// Those that have.
+        /// The passes that have a model.
         there: Vec<u32>,
     },
-    /// Nothing says which is the best.
+    /// There is no link `best`.
     #[error(
         "the job does not say which pass is the best (it has no link `best`); the last one is {last}"
     )]
@@ -55,7 +56,7 @@ pub enum PickError {
         /// The last pass.
         last: u32,
     },
-    /// Nothing is there.
+    /// The output folder has no files of this kind.
     #[error("there are no {0} yet")]
     Nothing(Pick),
 }
@@ -95,7 +96,7 @@ impl FromStr for Pick {
             ("output", _) => Ok(Self::Output),
             (_, Ok(pass)) => Ok(Self::Pass(pass)),
             _ => Err(format!(
-                "{text:?} is none of: the number of a pass, best, last, all, logs, output"
+                "{text:?} is not the number of a pass, and not best, last, all, logs or output"
             )),
         }
     }
@@ -158,7 +159,7 @@ fn finished(output: &Path) -> Result<Vec<u32>, PickError> {
         .filter_map(|entry| pass_of(&entry.name))
         .collect();
     passes.sort_unstable();
-    // Where a run replaces the passes of an earlier one, those that it has not come to are not its own.
+    // A run that replaces the passes of an earlier one has not reached the later ones: they are not its own.
     if let Some(last) = last_saved(output) {
         passes.retain(|pass| *pass <= last);
     }
@@ -177,7 +178,7 @@ fn best(output: &Path) -> Option<u32> {
     pass_of(link.file_name()?.to_str()?)
 }
 
-/// Everything that is no model: logs and records of nodes, and what lies beside them.
+/// Everything except models: logs and records of nodes, and other files beside them.
 fn rest(output: &Path, found: &mut Vec<String>) -> Result<(), PickError> {
     for NamedEntry { name, is_folder } in names(output)? {
         match is_folder {

@@ -1,4 +1,4 @@
-//! Inspects data: which files, how large, how many lines, the first samples, and whether shards are complete.
+//! Inspects data: lists files with their sizes, numbers of lines and first samples, and checks that shards are complete.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};

@@ -1,4 +1,4 @@
-//! An image as a file, or in a registry: the base's layers as they are, and ours.
+//! Writes an image to a file or a registry: the base's layers, unchanged, and the layer with the canoe binary.
 
 use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;
@@ -11,17 +11,17 @@ use crate::manifest::{self, Blob, Image, ImageManifest, ReferenceTarget};
 use crate::registry::Repository;
 use crate::{ImageError, digest};
 
-/// What the image is made of.
+/// The parts of the image.
 pub struct ImageOptions<'a> {
     /// The image with Python, in its registry.
     pub base: &'a Repository,
     /// The Linux program.
     pub binary: &'a Path,
-    /// For which processors, as registries call them: `amd64`, `arm64`.
+    /// The processor architecture in the words of registries: `amd64`, `arm64`.
     pub architecture: &'a str,
 }
 
-/// An image, put together, with the base it comes from.
+/// A complete image, and its base.
 struct Whole {
     base: ImageManifest,
     image: Image,
@@ -134,7 +134,8 @@ fn check(blob: &Blob, got: String) -> Result<(), ImageError> {
     }
 }
 
-/// Pushes the image. What the registry has already is not sent again; the tag appears last. Returns the image's digest.
+/// Pushes the image. Layers that the registry has already are not sent again; the tag appears last. Returns the image's
+/// digest.
 pub fn to_registry(
     options: &ImageOptions<'_>,
     target: &Repository,
@@ -149,7 +150,7 @@ pub fn to_registry(
             tell(format!("{}: there", short(&blob.digest)));
             continue;
         }
-        // A registry checks what it gets against the digest that it is told.
+        // The registry compares what it receives with the digest in the request.
         target.write(&blob.digest, blob.size, from, &|| {
             let reader: Box<dyn Read + Send> = Box::new(options.base.open(blob)?);
             Ok(reader)

@@ -1,4 +1,4 @@
-//! SHA-256 in the notation of registries, of bytes and of what passes through a reader.
+//! SHA-256 in the notation of registries, of bytes and of the contents of a reader.
 
 use std::io::{self, Read};
 
@@ -17,7 +17,7 @@ pub fn of(bytes: &[u8]) -> String {
     shown(context)
 }
 
-/// A reader that knows the digest of what it has given.
+/// A reader that computes the digest of the bytes that were read from it.
 pub struct Counted<R> {
     inner: R,
     context: Context,

@@ -1,17 +1,18 @@
 //! Container images without Docker: the layers of a stock Python image, and one more with the canoe binary.
 //!
-//! Nothing is run and nothing is unpacked: the base's layers are copied as they are, checked by their digests, and the new
-//! image is a manifest that lists them with ours. The same binary and base give the same image, byte for byte.
+//! No container is run and no layer is unpacked: the base's layers are copied unchanged, checked by their digests, and
+//! the new image is a manifest that lists them and our layer. The same binary and base give the same image, byte for
+//! byte.
 //!
 //! # Map, in reading order
 //!
 //! - [`mod@reference`]: names of images.
-//! - [`digest`]: SHA-256 of what passes by.
+//! - [`digest`]: SHA-256 of bytes and of readers.
 //! - [`layer`]: the binary as a layer.
-//! - [`manifest`]: the base's documents with ours put in. Pure.
-//! - [`login`]: names and passwords from where Docker and Podman keep them.
+//! - [`manifest`]: the base's manifest and configuration with our layer added. Pure.
+//! - [`login`]: names and passwords from the files of Docker and Podman.
 //! - [`registry`]: the distribution protocol.
-//! - [`build`]: a file or a push.
+//! - [`build`]: writes the image to a file or a registry.
 
 pub mod build;
 pub mod digest;
@@ -27,16 +28,16 @@ use std::path::PathBuf;
 pub use build::{ImageOptions, to_file, to_registry};
 pub use reference::Reference;
 
-/// Why there is no image.
+/// Why an image cannot be built, read or pushed.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the variants are documented")]
 pub enum ImageError {
-    /// A name that is none.
+    /// The text is not a name of an image.
     #[error(
         "{0:?} is not the name of an image; it has the form [registry/]name[:tag] or [registry/]name@sha256:…"
     )]
     Reference(String),
-    /// A file here.
+    /// A file on this machine cannot be read or written.
     #[error("{action} {path}")]
     File {
         /// What was done with it.
@@ -45,7 +46,7 @@ pub enum ImageError {
         #[source]
         source: io::Error,
     },
-    /// A program that keeps passwords.
+    /// A credential helper of Docker failed.
     #[error("docker-credential-{helper} gives no login for {registry}: {reason}")]
     Helper {
         /// The program.
@@ -53,7 +54,7 @@ pub enum ImageError {
         registry: String,
         reason: String,
     },
-    /// No reply.
+    /// The registry did not reply.
     #[error("{what}: {registry} cannot be reached: {reason}")]
     Unreachable {
         /// What was asked for.
@@ -61,9 +62,9 @@ pub enum ImageError {
         registry: String,
         reason: String,
     },
-    /// A login is wanted, or another one.
+    /// The registry requires a login, or does not accept the stored one.
     #[error(
-        "{what}: {registry} wants {}; `docker login {registry}` or `podman login {registry}` makes one that is found here",
+        "{what}: {registry} wants {}; `docker login {registry}` or `podman login {registry}` stores one where canoe finds it",
         if *.has_login { "another login than the one that is kept for it" } else { "a login" }
     )]
     Login {
@@ -88,12 +89,12 @@ pub enum ImageError {
     #[error("{base} has no image for linux/{architecture}; it has {there}")]
     NoPlatform {
         base: String,
-        /// Which were wanted.
+        /// The requested architecture.
         architecture: String,
-        /// Which are there.
+        /// The architectures that it has.
         there: String,
     },
-    /// Something is not what its name says.
+    /// The bytes of a layer or document do not have the expected digest.
     #[error("{what} arrived damaged: it is {got}, not {want}")]
     Damaged {
         what: String,
@@ -102,7 +103,7 @@ pub enum ImageError {
         /// The one that it should have.
         want: String,
     },
-    /// A document that is none of these.
+    /// A manifest, configuration or reply cannot be parsed.
     #[error("{what} is not understood: {reason}")]
     Strange { what: String, reason: String },
 }

@@ -1,4 +1,4 @@
-//! Names and passwords for registries, from where Docker and Podman keep them.
+//! Finds names and passwords for registries in the files of Docker and Podman.
 //!
 //! A file lists passwords (`auths`, base64) or names a program that keeps them (`credHelpers` per registry, `credsStore` for all).
 
@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use crate::ImageError;
 
-/// Who we are at a registry.
+/// A user name and password for a registry.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Login {
     /// Name.
@@ -43,7 +43,7 @@ struct Auth {
     auth: Option<String>,
 }
 
-/// The files in which a login may be, the first that has one wins. `get` gives a variable of the environment.
+/// The files in which a login may be; the first one with a login counts. `get` returns an environment variable.
 pub fn files(get: impl Fn(&str) -> Option<String>) -> Vec<PathBuf> {
     let path = |name: &str, rest: &str| get(name).map(|folder| Path::new(&folder).join(rest));
     [
@@ -113,7 +113,7 @@ fn decode(auth: &str) -> Option<Login> {
     })
 }
 
-/// Runs `docker-credential-HELPER get`, which is told the registry and replies with JSON.
+/// Runs `docker-credential-HELPER get`, which reads the registry's name and writes JSON.
 fn ask(helper: &str, registry: &str) -> Result<Login, ImageError> {
     #[derive(Deserialize)]
     #[serde(rename_all = "PascalCase")]

@@ -1,4 +1,4 @@
-//! The documents of an image: which of a base's images fits, and the same image with one more layer. Pure.
+//! Manifests and configurations: chooses the base's image for an architecture, and adds a layer to it. Pure.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::ImageError;
 use crate::layer::ImageLayer;
 
-/// What registries are asked for: lists for several processors, and single images.
+/// The media types that requests accept: lists for several architectures, and single images.
 pub(crate) const ACCEPT: &str = "application/vnd.oci.image.index.v1+json, application/vnd.docker.distribution.manifest.list.v2+json, application/vnd.oci.image.manifest.v1+json, application/vnd.docker.distribution.manifest.v2+json";
 const DOCKER_MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
 /// The type of an OCI manifest.
@@ -21,7 +21,7 @@ pub struct Blob {
     pub digest: String,
     /// Its length in bytes.
     pub size: u64,
-    /// What else the manifest says of it, kept as it is.
+    /// Other fields of the manifest, kept unchanged.
     #[serde(flatten)]
     pub more: serde_json::Map<String, Value>,
 }
@@ -44,7 +44,7 @@ fn oci() -> String {
     OCI_MANIFEST.to_owned()
 }
 
-/// What a reference led to.
+/// What a reference names.
 pub(crate) enum ReferenceTarget {
     Image(ImageManifest),
     /// A list; the digest of the image for these processors.

@@ -15,12 +15,12 @@ use crate::login::Login;
 use crate::manifest::{ACCEPT, Blob};
 use crate::{ImageError, Reference, digest};
 
-/// A connection that is silent for so long is broken.
+/// A connection on which nothing arrives for this long counts as broken.
 const SILENCE: Duration = Duration::from_secs(60);
-/// No document is longer.
+/// Most bytes of a manifest, configuration or error that are read.
 const LONGEST: u64 = 4 << 20;
 
-/// One repository, and who we are there.
+/// A client of one repository, with the user's login.
 pub struct Repository {
     reference: Reference,
     login: Option<Login>,
@@ -68,7 +68,7 @@ impl Repository {
         &self.reference
     }
 
-    /// Registries on this machine speak plain HTTP, as Docker has it.
+    /// The base of all URLs. As with Docker, registries on this machine are reached by plain HTTP.
     fn base(&self) -> String {
         let host = self.reference.host();
         let name = host.split(':').next().unwrap_or(host);
@@ -156,7 +156,8 @@ impl Repository {
         }
     }
 
-    /// Writes a blob from what `open` gives. A blob of another repository of the same registry (`from`) may be taken over instead.
+    /// Writes a blob with the bytes of the reader that `open` returns, unless the registry can mount it from another of
+    /// its repositories (`from`).
     pub fn write(
         &self,
         digest: &str,
@@ -180,7 +181,7 @@ impl Repository {
         let location = location.and_then(|location| location.to_str().ok());
         let location = location.ok_or_else(|| ImageError::Strange {
             what: what.clone(),
-            reason: "the registry does not say where to".to_owned(),
+            reason: "the registry does not return an address for the upload".to_owned(),
         })?;
         let place = if location.starts_with('/') {
             format!("{}{location}", self.base())
@@ -331,7 +332,7 @@ fn parameter(text: &str, name: &str) -> Option<String> {
     Some(found.trim_matches('"').to_owned())
 }
 
-/// What a registry says about a refusal.
+/// The registry's message about a refusal.
 fn words(body: &[u8]) -> String {
     let value: Value = serde_json::from_slice(body).unwrap_or_default();
     let first = &value["errors"][0];

@@ -1,7 +1,7 @@
-//! Checks of a job file that its form alone does not make: names, counts, quantities.
+//! Checks the values of a job file that its schema cannot check: names, counts, quantities.
 //!
-//! What an API server would refuse, or take and never run, is refused here, all at once and in the
-//! words of the job file.
+//! Refuses what an API server would refuse, or accept and never run. Reports all problems together, with
+//! the keys of the job file.
 
 use super::job::{Data, JobFile, Volume};
 use run::node::pod::{HEALTH_PORT, PAGE_PORT};
@@ -12,7 +12,7 @@ fn s3_bucket(text: &str) -> Option<&str> {
     Some(bucket).filter(|bucket| !bucket.is_empty())
 }
 
-/// What is wrong, if anything.
+/// All problems, as sentences that begin with the key; empty if there are none.
 pub fn problems(job: &JobFile) -> Vec<String> {
     let mut found = Vec::new();
     let mut check = |is_wrong: bool, problem: String| {
@@ -28,7 +28,7 @@ pub fn problems(job: &JobFile) -> Vec<String> {
             job.name
         ),
     );
-    // Left out, it is that of the kubeconfig's context.
+    // An empty namespace means that of the kubeconfig's context.
     check(
         !job.namespace.is_empty() && !is_namespace(&job.namespace),
         format!("namespace: {:?} is not a DNS label", job.namespace),
@@ -36,7 +36,7 @@ pub fn problems(job: &JobFile) -> Vec<String> {
     check(
         job.create_namespace && (job.namespace == "default" || job.namespace.starts_with("kube-")),
         format!(
-            "createNamespace: {} is there in every cluster, and others use it; name another namespace",
+            "createNamespace: {} exists in every cluster, and others use it; name another namespace",
             job.namespace
         ),
     );
@@ -107,7 +107,7 @@ pub fn problems(job: &JobFile) -> Vec<String> {
     let overlaps = (u32::from(job.ports.first)..last_port).contains(&health);
     check(
         overlaps,
-        format!("ports: {health} is the port of the probes; begin elsewhere"),
+        format!("ports: {health} is the port of the probes; choose another first port"),
     );
     if let Some(metrics) = &job.metrics {
         let port = u32::from(metrics.port);
@@ -115,7 +115,7 @@ pub fn problems(job: &JobFile) -> Vec<String> {
             || [HEALTH_PORT, PAGE_PORT].contains(&metrics.port);
         check(
             port < 1024 || is_taken,
-            format!("metrics.port: {port} is taken or needs root; take another"),
+            format!("metrics.port: {port} is in use by the node or needs root; choose another"),
         );
         let names = metrics.from.iter();
         let mut unnamed = names.filter(|name| *name != "*" && !is_namespace(name));
@@ -216,7 +216,7 @@ pub fn problems(job: &JobFile) -> Vec<String> {
         let schemes = ["https://", "http://", "s3://"];
         check(
             !schemes.iter().any(|scheme| url.starts_with(scheme)),
-            format!("data.url: {url:?} is no address of the form https://… or s3://…"),
+            format!("data.url: {url:?} is not an address of the form https://… or s3://…"),
         );
     }
     found
@@ -313,7 +313,7 @@ fn is_image(name: &str) -> bool {
         None => (name, None),
     };
     let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-    // Machines refuse every other method, and digests of another length.
+    // Container runtimes refuse every other digest method, and digests of another length.
     let digest_is_right = digest.is_none_or(|digest| {
         [("sha256:", 64), ("sha384:", 96), ("sha512:", 128)]
             .iter()

@@ -1,8 +1,8 @@
 //! The secrets of one job: the token, and keys so that its nodes can trust each other.
 //!
-//! Each job has a certificate authority of its own, whose key is thrown away at once: nothing else
-//! can ever be signed by it. All nodes share one certificate, because they are one program run by
-//! one user; it is good for servers and clients alike.
+//! Each job has a certificate authority of its own, whose key is never stored, so it can sign nothing
+//! else. All nodes share one certificate, for servers and clients, because they are one program run by
+//! one user.
 
 use std::io;
 
@@ -54,7 +54,7 @@ impl std::fmt::Debug for Tls {
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the variants are documented")]
 pub enum CredentialsError {
-    /// The system gave no random numbers.
+    /// The system's random number generator failed.
     #[error("read random numbers for the job's token")]
     Random(#[source] io::Error),
     /// A certificate could not be made.
@@ -67,7 +67,7 @@ pub enum CredentialsError {
 }
 
 impl Credentials {
-    /// The keys that a Secret holds; `None` if something of what a job needs is missing in it.
+    /// The credentials in a Secret; `None` if one of those that the job needs is missing.
     pub fn of(secret: &Secret, tls: bool) -> Option<Self> {
         let data = secret.data.as_ref()?;
         let text = |key: &str| String::from_utf8(data.get(key)?.0.clone()).ok();
@@ -85,7 +85,7 @@ impl Credentials {
         })
     }
 
-    /// Tells two generations of keys apart and reveals neither.
+    /// A hash that distinguishes two generations of keys and reveals neither.
     pub fn fingerprint(&self) -> String {
         let mut sum = Context::new(&SHA256);
         sum.update(self.token.as_bytes());
@@ -97,7 +97,7 @@ impl Credentials {
         first.map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Makes new ones for a job; with keys if `tls`.
+    /// Creates new credentials for a job, with certificates if `tls`.
     pub fn generate(job: &str, namespace: &str, tls: bool) -> Result<Self, CredentialsError> {
         let token = token::generate().map_err(CredentialsError::Random)?;
         let failed = |source| CredentialsError::Certificate {

@@ -1,8 +1,9 @@
-//! Whether all nodes of a job find room at once, before it is submitted: pure.
+//! Checks, before a job is submitted, whether the cluster has room for all its nodes at once. Pure.
 //!
-//! A job needs all its nodes: those that start first wait for the others, and hold their cores while they wait. Schedulers that know
-//! this (Kueue, Volcano) hold the whole job back; the usual one places pod after pod. So the machines are counted here. What is said is a
-//! note and no refusal: machines may be added, and others may leave.
+//! A job needs all its nodes: those that start first wait for the others, and hold their cores while they wait.
+//! Schedulers that know this (Kueue, Volcano) hold the whole job back; the default scheduler places one pod after the
+//! other. So the room is counted here. The result is a note and not a refusal: machines may be added, and other pods
+//! may end.
 
 use k8s_openapi::api::core::v1::{Node, Pod, Taint};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
@@ -11,21 +12,21 @@ use std::collections::BTreeMap;
 use crate::check::amount;
 use crate::job::{JobFile, Toleration};
 
-/// What was counted.
+/// The room that the cluster has for a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Room {
     /// Nodes of the job.
     pub wanted: u32,
-    /// How many of them find room at once.
+    /// How many of them fit at once.
     pub found: u32,
-    /// Machines that take pods of this job.
+    /// Machines on which pods of this job may run.
     pub machines: usize,
-    /// Whether what other pods reserve could be seen; if not, the machines were counted as if they were empty.
+    /// Whether the requests of other pods could be read; if not, machines were counted as if they were empty.
     pub is_exact: bool,
 }
 
 impl Room {
-    /// The sentence, if not all fit.
+    /// A sentence for the user if not all nodes fit.
     pub fn words(&self) -> Option<String> {
         if self.found >= self.wanted {
             return None;
@@ -42,7 +43,7 @@ impl Room {
     }
 }
 
-/// Counts. `pods` are those of all namespaces, if they may be seen.
+/// Counts the room. `pods` are those of all namespaces, if the user may read them.
 pub fn room(job: &JobFile, machines: &[Node], pods: Option<&[Pod]>) -> Room {
     let usable: Vec<&Node> = machines.iter().filter(|node| takes(node, job)).collect();
     let counted = usable.iter().map(|node| places(node, job, pods));

@@ -13,11 +13,11 @@ const MOST_FILES: usize = 500;
 /// Relative path with `/` to content.
 pub type Files = BTreeMap<String, Vec<u8>>;
 
-/// Why a folder cannot go along.
+/// Why a configuration folder cannot be put into a ConfigMap.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the variants are documented")]
 pub enum FolderError {
-    /// Reading failed.
+    /// A file or folder cannot be read.
     #[error("read {path}")]
     Read {
         path: PathBuf,
@@ -30,7 +30,7 @@ pub enum FolderError {
          volume and set `configFrom: volume`"
     )]
     TooLarge { path: PathBuf },
-    /// A name that cannot be kept.
+    /// A file name is not UTF-8.
     #[error("the name of {path} is not UTF-8")]
     Name { path: PathBuf },
 }
@@ -101,7 +101,7 @@ pub fn key(path: &str) -> String {
     if path.chars().all(allowed) && !path.starts_with("--") && path != "." && path != ".." {
         return path.to_owned();
     }
-    // Two paths that differ get keys that differ: what is replaced is told by its code.
+    // Different paths get different keys, because each replaced character is written as its code.
     let mut key = String::from("--");
     for character in path.chars() {
         match character {

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct JobFile {
-    /// Version of this file's form; `canoe/v1`.
+    /// Version of this file's format; `canoe/v1`.
     #[serde(default = "default_version")]
     pub version: Version,
     /// Name of the job and of its folder on the volume; a DNS label of at most 52 characters.
@@ -66,7 +66,7 @@ pub struct JobFile {
     /// Where data, logs and models are; the claim `canoe-files` if left out.
     #[serde(default)]
     pub volume: Volume,
-    /// User and group of all processes, not 0; who may write on the volume.
+    /// User and group of all processes, not 0; this user must be able to write on the volume.
     #[serde(default = "default_user")]
     pub user: u32,
     /// What the data job does; left out: the shards are on the volume already.
@@ -75,7 +75,7 @@ pub struct JobFile {
     /// Where models, logs and records are copied to besides the volume; left out: nowhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copies: Option<Copies>,
-    /// What each node needs of a machine.
+    /// The resources of a machine that each node needs.
     #[serde(default)]
     pub resources: Resources,
     /// Labels of machines that the nodes may run on.
@@ -96,13 +96,13 @@ pub struct JobFile {
     /// How often a failed pod is replaced before the job fails; disruptions do not count.
     #[serde(default = "default_retries")]
     pub retries: u32,
-    /// Seconds that a pod has for a last snapshot when it must go.
+    /// Seconds that a pod has for a last snapshot before it must end.
     #[serde(default = "default_grace")]
     pub grace_seconds: u32,
     /// Seconds after which a finished job's pods are removed; logs and models stay on the volume.
     #[serde(default = "default_ttl")]
     pub ttl_seconds: u32,
-    /// Seconds after which the job fails whatever it does.
+    /// Seconds after which the job fails, even if it is still running.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_seconds: Option<u64>,
     /// Seconds that nodes wait for each other and for their data before they give up (and are tried again).
@@ -122,7 +122,7 @@ pub struct JobFile {
 /// Forms of the job file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Version {
-    /// The first form.
+    /// The first format.
     #[serde(rename = "canoe/v1")]
     V1,
 }
@@ -273,7 +273,7 @@ pub enum CopyAt {
 pub struct JobQueue {
     /// Its name: a LocalQueue of Kueue in the job's namespace, or a Queue of Volcano.
     pub name: String,
-    /// Whose queue it is.
+    /// The program that manages the queue.
     #[serde(default)]
     pub of: QueueKind,
 }
@@ -289,7 +289,7 @@ pub enum QueueKind {
     Volcano,
 }
 
-/// What each node needs of a machine.
+/// The resources of a machine that each node needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Resources {
@@ -405,7 +405,7 @@ fn yes() -> bool {
 /// Why a job file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum JobFileError {
-    /// Not YAML, or not of this form. The text has the line.
+    /// The file is not YAML, has an unknown key, or a value of the wrong type. The message has the line.
     #[error("{file}: {message}")]
     Parse {
         /// The file.
@@ -413,7 +413,7 @@ pub enum JobFileError {
         /// What and where.
         message: String,
     },
-    /// Values that no cluster would take.
+    /// Values that no cluster would accept; see [`crate::check`].
     #[error("{file}: {}", .problems.join("; "))]
     Invalid {
         /// The file.
@@ -423,7 +423,7 @@ pub enum JobFileError {
     },
 }
 
-/// A parser speaks of variants where a person wants to see what to write.
+/// Replaces serde's words about enum variants by what to write in YAML.
 fn in_words_of_yaml(message: &str) -> String {
     let alone = message.replace(
         "invalid type: unit variant, expected struct variant",

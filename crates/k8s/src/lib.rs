@@ -1,16 +1,16 @@
-//! The Kubernetes side: a job file and a folder become objects, and the state of objects becomes words.
+//! The Kubernetes side: renders a job file and a folder as objects, and explains the state of objects in sentences.
 //!
 //! # Map, in reading order
 //!
 //! - [`job`], [`check`]: the job file and what is wrong with it.
-//! - [`folder`], [`credentials`], [`program`]: the configuration folder, the secrets and the binary that go along.
+//! - [`folder`], [`credentials`], [`program`]: the configuration folder, the secrets and the binary of a job.
 //! - [`objects`]: every object of a job, as plain values; pure and deterministic.
 //! - [`tutorial`]: the same job in the layout of v1's tutorial.
-//! - [`verify`]: what must agree between objects and no validator checks.
-//! - [`render`]: a job folder to checked objects.
-//! - [`fit`]: whether all nodes of a job find room at once.
-//! - [`cluster`]: the live side, through the API server.
-//! - [`explain`]: pods, events and the job's state to a reason, and a sentence with the way out.
+//! - [`verify`]: checks that objects agree with each other, which no API server does.
+//! - [`render`]: renders a job folder as checked objects.
+//! - [`fit`]: checks whether the cluster has room for all nodes at once.
+//! - [`cluster`]: requests to the API server.
+//! - [`explain`]: finds the reason why a job stands still, and says it with the remedy.
 
 pub mod check;
 pub mod cluster;

@@ -1,7 +1,8 @@
-//! The canoe binary that a job brings along when its image has none: which machines it runs on, and its SHA-256.
+//! The canoe binary that `canoe job submit` uploads when the job's image has none: its processor architecture and
+//! SHA-256.
 //!
-//! `canoe job submit` is usually the binary itself. On a laptop that is no Linux machine it cannot be, and another
-//! file has to be named; what that file is, is read from its head (ELF) and not from its name.
+//! Usually it is the binary that runs `canoe job submit`. On a laptop without Linux another file has to be named; its
+//! architecture is read from its ELF header.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -43,7 +44,7 @@ pub struct Program {
     pub architecture: Architecture,
 }
 
-/// Why a file cannot be brought along.
+/// Why a file cannot be the program of a job.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the variants are documented")]
 pub enum ProgramError {
@@ -54,7 +55,7 @@ pub enum ProgramError {
         #[source]
         source: io::Error,
     },
-    /// It does not run in a pod.
+    /// It is not a 64-bit Linux program for x86-64 or ARM.
     #[error(
         "{path} is {what}, and pods need a Linux program: name the canoe of a Linux release (canoe-VERSION-x86_64-linux.tar.gz, unpacked) with --binary FILE, or an image that has it with `image`"
     )]
@@ -66,7 +67,7 @@ pub enum ProgramError {
 }
 
 impl Program {
-    /// Reads the file's head and its checksum.
+    /// Reads the architecture and the checksum of a file.
     pub fn of(path: &Path) -> Result<Self, ProgramError> {
         let failed = |source| ProgramError::Read {
             path: path.to_owned(),
@@ -105,7 +106,7 @@ impl Program {
     }
 }
 
-/// What the first bytes of a file say; `Err` names what it is instead of a 64-bit Linux program.
+/// The architecture according to the first bytes of a file; `Err` names what it is instead of a 64-bit Linux program.
 fn architecture(head: &[u8]) -> Result<Architecture, &'static str> {
     match head.get(..4) {
         Some([0x7f, b'E', b'L', b'F']) => {}

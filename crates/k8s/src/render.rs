@@ -1,4 +1,4 @@
-//! From a job folder and a job file to manifests: what `canoe job render` prints.
+//! Renders a job folder and a job file as manifests, for `canoe job render` and `submit`.
 
 use std::path::{Path, PathBuf};
 
@@ -12,11 +12,11 @@ use super::program::Program;
 use super::verify;
 use run::local::layout::{self, FolderOptions, LayoutError};
 
-/// Why there are no manifests.
+/// Why a job cannot be rendered.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the variants are documented")]
 pub enum RenderError {
-    /// No configuration.
+    /// The job folder has no configuration, or several to choose from.
     #[error("find the configuration in {job}")]
     Config {
         /// The job folder.
@@ -24,10 +24,10 @@ pub enum RenderError {
         #[source]
         source: LayoutError,
     },
-    /// The configuration folder cannot go along.
+    /// The configuration folder cannot be put into a ConfigMap.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// The objects would not work together; a bug of ours, or a job file that we did not foresee.
+    /// The objects contradict each other: a bug, or a job file that was not foreseen.
     #[error("the objects do not agree: {}", .problems.join("; "))]
     Disagree { problems: Vec<String> },
 }

@@ -57,7 +57,7 @@ pub fn stream(inputs: &ObjectInputs) -> String {
     parts.join("---\n")
 }
 
-/// v1's way: pods are listed, data are always split by a job, nothing guards the traffic.
+/// Changes the job to v1's way: pods are listed, a job always splits the data, and traffic is not encrypted.
 fn as_in_the_tutorial(inputs: &ObjectInputs) -> ObjectInputs {
     let job = JobFile {
         discovery: Discovery::Podlist,

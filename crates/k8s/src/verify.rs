@@ -1,14 +1,14 @@
-//! What must agree between the objects of a job and no validator checks: names, labels, ports, claims.
+//! Checks that the objects of a job agree in names, labels, ports and claims, which no API server does.
 //!
-//! An API server takes a Job whose subdomain has no Service, whose claim does not exist or whose
-//! policy shuts out its own ports; the job then waits for ever. The same goes for what it takes with
-//! a warning only, such as a pod that the namespace's pod security will refuse.
+//! An API server accepts a Job whose subdomain has no Service, whose claim does not exist or whose
+//! NetworkPolicy blocks its own ports; the job then waits for ever. It also accepts, with only a warning,
+//! a Job whose pods the namespace's pod security will refuse.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// What is wrong, if anything. `existing_claims` are claims that are there without being rendered.
+/// All contradictions, as sentences. `existing_claims` are claims that exist and need not be rendered.
 pub fn problems(objects: &[Value], existing_claims: &[&str]) -> Vec<String> {
     let mut verifier = Verifier {
         objects,
@@ -89,7 +89,7 @@ impl<'a> Verifier<'a> {
                 let exists = kind == "PersistentVolumeClaim" && existing_claims.contains(&name);
                 if !name.is_empty() && !exists && self.find(kind, name).is_none() {
                     self.problem(format!(
-                        "Job {job} mounts {kind} {name}, which is not there"
+                        "Job {job} mounts {kind} {name}, which is not rendered"
                     ));
                 }
             }
@@ -105,12 +105,12 @@ impl<'a> Verifier<'a> {
             }
         }
         let account = text(object, "/spec/template/spec/serviceAccountName");
-        // That of the data job is somebody else's: one with a role for the bucket.
+        // The data job's account is the user's own: one with a role for the bucket.
         let is_training = text(object, "/spec/completionMode") == "Indexed";
         let is_missing = self.find("ServiceAccount", account).is_none();
         if is_training && !account.is_empty() && is_missing {
             self.problem(format!(
-                "Job {job} runs as ServiceAccount {account}, which is not there"
+                "Job {job} runs as ServiceAccount {account}, which is not rendered"
             ));
         }
         self.mounts(job, object);
@@ -126,7 +126,7 @@ impl<'a> Verifier<'a> {
                 let name = text(mount, "/name");
                 if !names.contains(name) {
                     self.problem(format!(
-                        "Job {job} mounts volume {name}, which its pod has not"
+                        "Job {job} mounts volume {name}, which its pod does not have"
                     ));
                 }
             }
@@ -170,7 +170,7 @@ impl<'a> Verifier<'a> {
 
     /// A policy that selects the job's pods must let its ports in and out, its metrics in, and DNS out.
     fn policy(&mut self, job: &str, object: &Value) {
-        // A kubelet asks for health from the machine itself, which policies do not keep out.
+        // The kubelet sends its probes from the machine itself, which policies cannot block.
         let data = ports(object, |name| !matches!(name, "health" | "metrics"));
         let told = ports(object, |name| name == "metrics");
         for policy in self.of_kind("NetworkPolicy") {
@@ -213,7 +213,7 @@ impl<'a> Verifier<'a> {
             let name = text(rule, "/onExitCodes/containerName");
             if !name.is_empty() && !names.contains(name) {
                 self.problem(format!(
-                    "the failure policy of Job {job} speaks of container {name}, which there is not"
+                    "the failure policy of Job {job} names container {name}, which does not exist"
                 ));
             }
         }
@@ -226,7 +226,7 @@ impl<'a> Verifier<'a> {
         }
     }
 
-    /// What the restricted pod security standard wants; a Job that lacks it is taken and never gets a pod.
+    /// The demands of the restricted pod security standard: a Job that violates it is accepted and never gets a pod.
     fn pod_security(&mut self, job: &str, object: &Value) {
         let spec = &object["spec"]["template"]["spec"];
         for host in ["hostNetwork", "hostPID", "hostIPC"] {

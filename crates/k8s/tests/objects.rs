@@ -388,7 +388,7 @@ fn faults_that_no_validator_finds_are_found() {
             "Job",
             format!("{spec}/containers/0/name"),
             json!("x"),
-            "speaks of container node",
+            "names container node",
         ),
         (
             "Job",

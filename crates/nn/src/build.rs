@@ -1,4 +1,4 @@
-//! What a layer is built from: its description and the model around it, with the checks that builders share.
+//! The inputs of a layer's builder: the layer's description and the model around it, with the checks that builders share.
 //!
 //! Every check that fails returns an error that names the layer and its type.
 
@@ -11,7 +11,7 @@ use crate::error::BuildError;
 use crate::finish::Finish;
 use crate::parameters::{ParameterIndex, ParameterSpec};
 
-/// What a layer is built from.
+/// The inputs of a layer's builder.
 pub struct Build<'a> {
     /// The layer's part of the configuration.
     pub config: &'a LayerConfig,

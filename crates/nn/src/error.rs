@@ -161,7 +161,7 @@ pub enum LayerError {
         /// Number of valid ids.
         limit: usize,
     },
-    /// The arrays of a slot contradict each other; says which.
+    /// The arrays of a slot contradict each other; the text names them.
     #[error("malformed data: {0}")]
     Malformed(String),
     /// A row of a by-row parameter that the caller did not provide.
@@ -181,7 +181,7 @@ pub enum LayerError {
         #[source]
         source: Box<LayerError>,
     },
-    /// A value that the layer cannot use; says which and why.
+    /// A value that the layer cannot use; the text names it and the reason.
     #[error("{0}")]
     Value(String),
 }

@@ -49,7 +49,7 @@ impl Finish {
         self.bias.is_none() && self.shared.is_none() && self.activation == Activation::Linear
     }
 
-    /// What it depends on: a layer depends at least on what its finish does.
+    /// What a row of the result depends on; the layer that uses this finish depends on at least as much.
     pub fn reads(&self) -> Reads {
         if self.activation == Activation::SequenceSoftmax {
             Reads::Samples

@@ -1,8 +1,9 @@
 //! Products of a table's rows with a weight, kept from batch to batch, for models that are only applied.
 //!
-//! What a layer computes of an embedding's row alone is a function of the id. While neither table nor weight changes, a
-//! word that occurred in an earlier batch needs no product any more: a server of single samples adds up rows instead of
-//! multiplying. Bits are the same, because those of a row do not depend on the rows that are computed with it.
+//! The product of an embedding's row with a weight is a function of the id. While neither table nor weight changes, a
+//! word that occurred in an earlier batch needs no new product: an HTTP server that computes single samples adds rows
+//! instead of multiplying. The bits are the same, because those of a row do not depend on the rows that are computed
+//! with it.
 
 use crate::domain::Units;
 use crate::layer::{BatchUse, Forward};

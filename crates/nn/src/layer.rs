@@ -46,7 +46,7 @@ pub struct Lookup {
 
 /// A layer of the network.
 pub trait Layer: Send {
-    /// What its rows depend on. [`Reads::Batch`] is always correct, the others save work.
+    /// What a row of the output depends on. [`Reads::Batch`] is always correct, the others save work.
     fn reads(&self) -> Reads {
         Reads::Batch
     }

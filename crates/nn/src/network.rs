@@ -105,7 +105,7 @@ impl Network {
             }
         }
         for (parameter, rows) in &mut needed {
-            // Ids are checked by the layer that uses them; rows that do not exist are not asked for before that.
+            // The layer that uses the ids checks them later, so rows that do not exist are left out here.
             let limit = self.specs[parameter.0].rows;
             rows.retain(|&row| (row as usize) < limit);
             *rows = distinct_rows(rows);

@@ -64,7 +64,7 @@ pub struct Output {
 /// The gradient of an output, before a layer writes to it.
 pub(crate) struct GradTarget<'a> {
     pub(crate) grad: &'a mut Matrix,
-    /// Replaces what is there if no gradient arrived yet.
+    /// Replaces the contents if no gradient has arrived yet.
     pub(crate) mode: Accumulate,
 }
 

@@ -11,7 +11,7 @@ use crate::error::{BuildError, LayerError};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ParameterIndex(pub usize);
 
-/// What a network needs to know of one parameter.
+/// Name, shape and use of a parameter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParameterSpec {
     /// Name, unique in the model; layers that use the same name share the values.

@@ -233,7 +233,7 @@ fn reduce(a: &[f32], b: &[f32], term: impl Fn(f32, f32) -> f32) -> f32 {
     lanes[0]
 }
 
-/// The greatest element; `-inf` for none. What is not a number is passed over.
+/// The greatest element; `-inf` for none. NaNs are ignored.
 #[inline(always)]
 pub(crate) fn max(a: &[f32]) -> f32 {
     const WIDE: usize = 4 * LANES;

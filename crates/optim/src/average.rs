@@ -47,7 +47,7 @@ pub struct Windows {
     pub pass_length: Option<u64>,
 }
 
-/// What happens to the sums in one step.
+/// How one step changes the sums.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Turn {
     /// `sum1` moves into `sum2`.

@@ -9,11 +9,11 @@
 //!
 //! - [`settings`]: from the strings and numbers of a v1 configuration to a [`Rule`], with errors for users.
 //! - [`rule`]: [`Rule`], everything that decides how a parameter changes, and the calls that change it.
-//! - [`progress`]: [`ParameterProgress`], the scalars that are kept per parameter from step to step, and [`UpdateStep`], those of one
-//!   step.
+//! - [`progress`]: [`ParameterProgress`], the scalars that are kept per parameter from step to step, and [`UpdateStep`],
+//!   those of one step.
 //! - [`schedule`]: the learning rate as a function of samples and passes.
 //! - [`method`]: one file per method, with the formula in its head.
-//! - [`rows`]: what happens to a row in the steps that did not touch it.
+//! - [`rows`]: brings a row up to date for the steps that did not touch it.
 //! - [`average`]: the moving average of a parameter for testing and saving.
 //! - [`init`]: initial values as a pure function of (seed, row, column).
 //!

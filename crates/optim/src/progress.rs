@@ -1,7 +1,8 @@
 //! The scalars that are kept per parameter from step to step, besides its values and state.
 //!
-//! One [`ParameterProgress`] belongs to one parameter, whatever the number of blocks and servers over which it is distributed,
-//! because v1's counter per block made the result depend on that number. It is saved with the state.
+//! There is one [`ParameterProgress`] per parameter, whatever the number of blocks and servers over which the parameter
+//! is distributed. (v1 had a counter per block, so its results depended on the number of blocks.) It is saved with the
+//! state.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +23,7 @@ pub struct ParameterProgress {
     pub average: Windows,
 }
 
-/// What the updates of one batch need; returned by [`crate::Rule::begin`].
+/// The scalars that the updates of one batch need; returned by [`crate::Rule::begin`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UpdateStep {
     /// The number of the step, from 1.
@@ -36,7 +37,7 @@ pub struct UpdateStep {
     pub(crate) before: Idle,
 }
 
-/// What catching up needs: the last step, its rate, and the restarts of the average.
+/// The scalars that catching up needs: the last step, its rate, and the restarts of the average.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Idle {
     /// The last completed step.

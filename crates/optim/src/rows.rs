@@ -1,4 +1,4 @@
-//! Rows: what happens to a row in the steps that did not touch it.
+//! Brings a row up to date for the steps that did not touch it.
 //!
 //! A by-row parameter is a large table of which a batch touches a few rows. The others cost nothing: they are
 //! brought up to date when they are read or touched again. With `n` missed steps, `lr` the rate of the last
@@ -100,7 +100,7 @@ pub trait Scattered {
     fn each(self, f: impl FnMut(&mut u32, &mut [f32], &[f32]));
 }
 
-/// The pieces of scattered rows that a step touches; also does what comes before and after the method.
+/// The pieces of scattered rows that a step touches; brings each row up to date before the method, and settles it after.
 pub(crate) struct Visited<'a, R> {
     pub rule: &'a Rule,
     pub step: &'a UpdateStep,

@@ -59,7 +59,7 @@ impl Rule {
         }
     }
 
-    /// Takes over what a trainer pushes: for parameters that layers maintain themselves.
+    /// Replaces the values by those that a trainer pushes: for parameters that layers maintain themselves.
     pub fn assign() -> Self {
         Self {
             method: Method::Assign,
@@ -67,7 +67,7 @@ impl Rule {
         }
     }
 
-    /// Whether a step in which nobody pushes leaves the values as they are; with other rules it is a gradient of zeros.
+    /// Whether a step without a push leaves the values unchanged; with other rules it counts as a gradient of zeros.
     pub fn stays_without_push(&self) -> bool {
         self.method == Method::Assign
     }

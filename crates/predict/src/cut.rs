@@ -1,4 +1,4 @@
-//! The part of a network that some outputs need: layers, data layers and parameters; no cost, no label, no evaluator.
+//! Reduces a network to what some outputs need: layers, data layers and parameters; no cost, no label, no evaluator.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,7 +6,7 @@ use config::{LayerConfig, ModelConfig};
 
 use crate::error::PredictError;
 
-/// Types of layers that compute a cost. What they compare with the label is what a user wants to see.
+/// Types of layers that compute a cost. Their prediction input, not the cost, is the output that users want.
 const COSTS: [&str; 16] = [
     "crf",
     "ctc",
@@ -47,7 +47,8 @@ fn is_data(model: &ModelConfig, name: &str) -> bool {
     layer(model, name).is_some_and(|layer| layer.r#type == "data")
 }
 
-/// The outputs: those that were asked for, or those of the configuration with what a cost compares in place of the cost.
+/// The outputs: those that the user named, otherwise those of the configuration, with the prediction of a cost instead of
+/// the cost.
 pub(crate) fn outputs(model: &ModelConfig, asked: &[String]) -> Result<Vec<String>, PredictError> {
     if let Some(name) = asked.iter().find(|name| layer(model, name).is_none()) {
         return Err(PredictError::UnknownLayer {

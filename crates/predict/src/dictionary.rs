@@ -6,7 +6,7 @@ use std::path::Path;
 use trainer::data::WordList;
 use xxhash_rust::xxh3::Xxh3DefaultBuilder;
 
-/// What becomes of a word that is not in the dictionary.
+/// How a word that is not in the dictionary is treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unknown {
     /// It has this id.
@@ -22,7 +22,7 @@ pub enum Unknown {
 pub struct Dictionary {
     words: Vec<String>,
     ids: HashMap<String, u32, Xxh3DefaultBuilder>,
-    /// What becomes of other words.
+    /// How other words are treated.
     pub unknown: Unknown,
 }
 
@@ -37,7 +37,7 @@ impl Dictionary {
         }
     }
 
-    /// From what a data source says.
+    /// The dictionary of a data source.
     pub fn of(list: &WordList) -> Self {
         let unknown = list.unknown.map_or(Unknown::Refuse, Unknown::Id);
         Self::new(list.words.clone(), unknown)
@@ -48,7 +48,7 @@ impl Dictionary {
         Ok(Self::new(listed(&text(path)?).words, unknown))
     }
 
-    /// As [`read`](Self::read), for the names of classes: a number behind a tab is an id, so these must be the ids.
+    /// As [`read`](Self::read), for the names of classes: numbers after a tab must be their ids, each once.
     pub fn read_labels(path: &Path) -> Result<Self, String> {
         let listed = listed(&text(path)?);
         match listed.no_id {
@@ -82,7 +82,7 @@ fn text(path: &Path) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// What a file lists.
+/// The words of a file.
 struct ListedWords {
     /// The words by id.
     words: Vec<String>,
@@ -90,8 +90,8 @@ struct ListedWords {
     no_id: Option<usize>,
 }
 
-/// The words of a file by id. If every line has a number behind a tab and no two lines the same, these are the ids,
-/// else line numbers are (numbers behind a tab are often counts).
+/// The words of a file by id. If every line has a number after a tab and no two lines have the same, these are the ids;
+/// otherwise the line numbers are (numbers after a tab are often counts).
 fn listed(text: &str) -> ListedWords {
     let lines: Vec<(&str, Option<usize>)> = text
         .lines()

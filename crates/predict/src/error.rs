@@ -15,7 +15,7 @@ use crate::sample::FieldError;
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the variants are documented")]
 pub enum PredictError {
-    /// The path is no pass directory, job folder or output folder.
+    /// The path is neither a pass directory nor a merged model, and has no finished pass in or below it.
     #[error(
         "{path} has no model: give a pass directory (output/pass-00000), an output folder, a job folder in which a pass has finished, or a merged model"
     )]
@@ -23,7 +23,7 @@ pub enum PredictError {
         /// As the user named it.
         path: PathBuf,
     },
-    /// There is nothing at the path.
+    /// The path does not exist or cannot be read.
     #[error("look for a model in {path}")]
     NoPath {
         /// As the user named it.
@@ -40,7 +40,7 @@ pub enum PredictError {
         /// Path of the directory.
         path: PathBuf,
     },
-    /// The pass directory does not say its configuration.
+    /// The pass directory does not name its configuration.
     #[error("{directory} has no path.txt that names its configuration; give it with --config")]
     NoConfiguration {
         /// Path of the pass directory.
@@ -49,7 +49,7 @@ pub enum PredictError {
     /// The configuration cannot be evaluated.
     #[error(transparent)]
     Configuration(#[from] config::ConfigError),
-    /// Our Python package cannot be written to disk.
+    /// The Python package `paddle` cannot be written to disk.
     #[error("write the Python package")]
     Package(#[from] config::python::PackageError),
     /// The configuration describes no network.
@@ -58,7 +58,7 @@ pub enum PredictError {
         /// Path of the configuration.
         file: PathBuf,
     },
-    /// No layer can be the output.
+    /// An output is a cost layer none of whose inputs is a prediction.
     #[error(
         "cost layer '{layer}' has no input that could be an output; choose layers with --output (there are {known})"
     )]
@@ -76,9 +76,9 @@ pub enum PredictError {
         /// Names of layers, for the message.
         known: String,
     },
-    /// The types of the inputs are not known.
+    /// The types of the inputs are not known, because the configuration has no data source.
     #[error(
-        "the configuration names no data source that says what data layer {layers} take; give --type {layers}=TYPE, such as integer_value_sequence"
+        "the configuration has no data source from which the types of data layer {layers} are known; give --type {layers}=TYPE, such as integer_value_sequence"
     )]
     NoTypes {
         /// Names of the data layers.
@@ -87,9 +87,9 @@ pub enum PredictError {
     /// No file was named, and the configuration has none for testing.
     #[error("the configuration has no test list; name the files to predict")]
     NoTestList,
-    /// The data provider, which says what the inputs take, is not where it was searched.
+    /// The data provider, which declares the types of the inputs, was not found in the searched folders.
     #[error(
-        "name the folder that the model was trained in with --job, or say with --type LAYER=TYPE what the inputs take ({layers}; --dictionary and --unknown say more){searched}"
+        "name the folder that the model was trained in with --job, or give the types of the inputs with --type LAYER=TYPE ({layers}; words also need --dictionary and --unknown){searched}"
     )]
     NoProvider {
         /// Names of the data layers.
@@ -123,7 +123,7 @@ pub enum PredictError {
     /// Tables that servers saved cannot be read.
     #[error(transparent)]
     SavedRows(#[from] SavedRowsError),
-    /// A learning rule does not exist, which matters for rows that servers saved.
+    /// A learning rule does not exist; it is needed to bring rows that servers saved up to date.
     #[error(transparent)]
     Rule(#[from] RuleError),
     /// The directory lacks a parameter that the outputs need.
@@ -217,7 +217,7 @@ pub enum PredictError {
         /// What has no equivalent.
         reason: String,
     },
-    /// A thread that computes ended.
+    /// A thread that computes panicked.
     #[error("a thread that computes ended unexpectedly")]
     Thread,
 }

@@ -1,14 +1,14 @@
-//! A trained model in use: samples in, outputs back, in the order of the samples.
+//! Applies a trained model: returns the outputs of samples, in the order of the samples.
 //!
-//! A model is a pass directory plus the configuration that it was trained with. The network is cut to what the outputs
-//! need, so no label is asked for; the types of the inputs are those of the configuration's own data source. Nothing here
-//! trains, listens on a socket or prints.
+//! A model is a pass directory plus the configuration that it was trained with. The network is reduced to what the
+//! outputs need, so samples have no label; the types of the inputs are those of the configuration's own data source.
+//! Nothing here trains, listens on a socket or prints.
 //!
 //! # Map, in reading order
 //!
-//! - [`locate`]: from a path that a user names to the pass directory, the job folder and the configuration.
+//! - [`locate`]: finds the pass directory, the job folder and the configuration for a path that a user names.
 //! - [`cut`]: the part of a network that some outputs need. [`values`]: its parameters, shared and perhaps mapped.
-//! - [`model`]: all of it together, and a [`model::Runner`] per thread that computes batches.
+//! - [`model`]: the opened model, and a [`model::Runner`] per thread that computes batches.
 //! - [`dictionary`], [`sample`]: words and fields become the slots of a batch. [`read`]: text, CSV and JSON lines.
 //! - [`write`](mod@write): outputs as CSV, JSON lines or v1's lines.
 //! - [`pipeline`]: batches on all cores, results in order, bounded memory.

@@ -1,8 +1,8 @@
-//! Finds a model: which pass directory a path means, in which folder its configuration runs, and which file that is.
+//! Finds a model for a path: the pass directory, the configuration file, and the folder in which it is evaluated.
 //!
-//! A pass directory keeps a copy of its configuration, but data providers, dictionaries and whatever else the
-//! configuration opens are in the job folder. So the configuration is evaluated there. Its file is the one of the job
-//! folder if that still equals the copy, else the copy.
+//! A pass directory has a copy of its configuration, but data providers, dictionaries and other files that the
+//! configuration opens are in the job folder. So the configuration is evaluated there. The file of the job folder is used
+//! if it still equals the copy, otherwise the copy.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -29,11 +29,11 @@ pub struct Located {
     pub config: PathBuf,
     /// Where provider modules are searched, besides the job folder.
     pub modules: PathBuf,
-    /// How the data provider of a merged model was looked for.
+    /// Where the data provider of a merged model was searched.
     pub provider: Option<ProviderSearch>,
 }
 
-/// How a data provider was looked for.
+/// The search for a data provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProviderSearch {
     /// The folders, in this order.
@@ -42,7 +42,7 @@ pub struct ProviderSearch {
     pub module: Option<PathBuf>,
 }
 
-/// What the user may say beside the path.
+/// What the user may name in addition to the path.
 #[derive(Debug, Clone, Default)]
 pub struct Hints {
     /// The job folder, instead of one above the pass directory.
@@ -51,13 +51,13 @@ pub struct Hints {
     pub config: Option<PathBuf>,
 }
 
-/// A model as it was saved: one that was saved later under the same name is another.
+/// Identifies a saved model: one that was saved later under the same name has another identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelIdentity {
     path: PathBuf,
     device: u64,
     inode: u64,
-    /// When it was complete, in nanoseconds.
+    /// When its directory was completed, in nanoseconds since 1970.
     saved: i128,
 }
 
@@ -81,7 +81,7 @@ pub fn identity(path: &Path) -> Result<ModelIdentity, PredictError> {
 /// Finds the model that a path means.
 pub fn locate(path: &Path, hints: &Hints) -> Result<Located, PredictError> {
     let directory = pass_directory(path)?;
-    // What runs in the job folder must not find its name below itself.
+    // The job folder must be absolute, because the provider runs in it.
     let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
     let hints = &Hints {
         job: hints.job.as_ref().map(absolute),
@@ -137,9 +137,9 @@ pub fn locate(path: &Path, hints: &Hints) -> Result<Located, PredictError> {
     })
 }
 
-/// A merged model: its configuration is in the file. Its data provider, which is a program, is looked for by the name of
-/// its module only where the file came from: in the job folder that was named; else in the folder of the file and, if it
-/// is in the output of a job folder, in that one.
+/// Locates a merged model, whose configuration is in the file. Its data provider, which is a program, is searched by
+/// the name of its module only where the file came from: in the job folder that the user named; otherwise in the folder
+/// of the file and, if that is in the output of a job folder, in that job folder.
 pub fn beside(file: &Path, hints: &Hints, provider: &str) -> Located {
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let file = absolute(file);
@@ -305,8 +305,8 @@ fn ancestors(directory: &Path, here: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The file that the last run of a job folder used; else the file of this name in the folder or one level below it, and
-/// of several the one that equals the copy. Copies in saved models are not looked at.
+/// The configuration that the last run of a job folder used; otherwise the file of this name in the folder or one level
+/// below it; of several, the one that equals the copy. Copies in saved models are not considered.
 fn original(folder: &Path, name: &Path, copy: &Path) -> Option<PathBuf> {
     let mut found = vec![folder.join(name)];
     found.splice(0..0, of_last_run(folder, name));

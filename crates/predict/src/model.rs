@@ -18,10 +18,10 @@ use crate::locate::{self, Hints, Located, ModelIdentity};
 use crate::sample::InputField;
 use crate::values::{ParameterOrigin, ParameterStore};
 
-/// What the user may say about a model.
+/// How to open a model.
 #[derive(Debug, Clone, Default)]
 pub struct OpenOptions {
-    /// Job folder and configuration, where they are not found by themselves.
+    /// Job folder and configuration, if they are not to be searched.
     pub hints: Hints,
     /// Values for `get_config_arg`, as in `canoe train --config_args`.
     pub config_args: String,
@@ -31,7 +31,7 @@ pub struct OpenOptions {
     pub types: Vec<(String, String)>,
     /// Dictionaries of data layers: name and file.
     pub dictionaries: Vec<(String, PathBuf)>,
-    /// What becomes of unknown words, whatever the data source says.
+    /// How unknown words are treated, instead of what the data source says.
     pub unknown: Option<Unknown>,
     /// The names of an output's classes: output layer (empty for all) and file.
     pub labels: Vec<(String, PathBuf)>,
@@ -39,12 +39,12 @@ pub struct OpenOptions {
     pub python: Option<PathBuf>,
     /// The `PYTHONPATH` of configurations and providers.
     pub python_path: Option<OsString>,
-    /// Read all parameters into memory, as far as it allows, even those that would be mapped: nothing that happens to
-    /// their files later matters.
+    /// Read all parameters into memory as far as it allows, also those that would be mapped, so that later changes of
+    /// their files have no effect.
     pub in_memory: bool,
     /// Keep the whole network, for its parameters; inputs whose types are not known are left out.
     pub whole: bool,
-    /// The job's seed, from which rows come that no batch has touched, in tables that servers saved.
+    /// The job's seed, from which rows are drawn that no batch has touched, in tables that servers saved.
     pub seed: u64,
 }
 
@@ -105,9 +105,9 @@ impl std::fmt::Display for Label<'_> {
 /// A model.
 #[derive(Debug)]
 pub struct Model {
-    /// Where it comes from.
+    /// The files that it was read from.
     pub located: Located,
-    /// Which of those that were saved there it is.
+    /// Distinguishes it from models that are saved later under the same path.
     pub identity: ModelIdentity,
     /// The network, cut to what the outputs need.
     pub network: ModelConfig,
@@ -127,7 +127,7 @@ pub struct Model {
 impl Model {
     /// Opens the model that a path means.
     pub fn open(path: &Path, options: &OpenOptions) -> Result<Self, PredictError> {
-        // Before anything is read, so that a model that is replaced meanwhile is noticed.
+        // Taken before anything is read, so that a model that is replaced meanwhile is detected.
         let identity = locate::identity(path)?;
         if path.is_file() {
             let merged = Merged::open(path)?;
@@ -144,7 +144,7 @@ impl Model {
         Self::build(origin, evaluated.config, evaluated.python, options, None)
     }
 
-    /// Puts a model together; the parameters are those of the merged model, or of the pass directory.
+    /// Builds a model; the parameters are those of the merged model, or of the pass directory.
     fn build(
         (located, identity): (Located, ModelIdentity),
         config: TrainerConfig,
@@ -206,7 +206,7 @@ impl Model {
         Ok(model)
     }
 
-    /// Whether both take the same inputs and have the same outputs, so that who uses one can use the other.
+    /// Whether both have the same inputs and outputs, so that one can replace the other.
     pub fn same_interface(&self, other: &Self) -> bool {
         let inputs = |model: &Self| -> Vec<SlotType> {
             model
@@ -278,7 +278,7 @@ impl Model {
         })
     }
 
-    /// What the data source says of its slots; `None` if all types are given or there is no source.
+    /// The data source's description of its slots; `None` if all types are given or there is no source.
     fn describe(&self, options: &OpenOptions) -> Result<Option<Description>, PredictError> {
         let given = |name: &String| options.types.iter().any(|(layer, _)| layer == name);
         let names = &self.network.input_layer_names;
@@ -437,7 +437,7 @@ impl Model {
         let inputs = self.whole_inputs();
         let options = self.data_options()?;
         let source = if files.is_empty() {
-            // Predictions of what the model was trained from are no test.
+            // The training files are not a default: predictions for them would not be a test.
             let test = self.config.test_data_config.as_ref();
             let test = test.ok_or(PredictError::NoTestList)?;
             data::open(test, &inputs, &options)?
@@ -497,7 +497,7 @@ pub(crate) fn evaluate(
 ) -> Result<config::Evaluated, PredictError> {
     let mut args =
         "trainer_id=0,local=1,with_cost=1,use_gpu=0,parallel_nn=0,cudnn_version=0".to_owned();
-    // Those of the training first: what is given now replaces them one by one.
+    // The arguments of the training come first; those that are given now replace them one by one.
     let trained = fs::read_to_string(located.directory.join(CONFIG_ARGS)).unwrap_or_default();
     for more in [trained.trim(), options.config_args.as_str()] {
         if !more.is_empty() {
@@ -604,7 +604,7 @@ impl Runner {
     }
 }
 
-/// A column of results has one name.
+/// Refuses an output that is named twice, because both would have the same column.
 fn check_once(outputs: &[String]) -> Result<(), PredictError> {
     let mut seen = std::collections::BTreeSet::new();
     match outputs.iter().find(|output| !seen.insert(output.as_str())) {
@@ -616,7 +616,7 @@ fn check_once(outputs: &[String]) -> Result<(), PredictError> {
     }
 }
 
-/// A dictionary has a word, or an empty line, for each id of its data layer, and no word twice.
+/// Refuses a dictionary unless it has a word, or an empty line, for each id of its data layer, and no word twice.
 fn check_words(file: &Path, dictionary: &Dictionary, slot: &SlotType) -> Result<(), PredictError> {
     let refused = |reason: String| PredictError::Option {
         option: format!("--dictionary {}={}", slot.name, file.display()),
@@ -650,7 +650,7 @@ fn check_words(file: &Path, dictionary: &Dictionary, slot: &SlotType) -> Result<
     Ok(())
 }
 
-/// Names of classes must be as many as there are classes, and tell them apart.
+/// Refuses names of classes unless there is one per class and all are different.
 fn check_labels(
     file: &Path,
     labels: &Dictionary,

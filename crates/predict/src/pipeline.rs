@@ -1,5 +1,5 @@
-//! Applies a model to a stream of samples: batches are parsed, computed and written as text on all cores, and leave in
-//! the order in which they came.
+//! Applies a model to a stream of samples: batches are parsed, computed and converted to text on all cores, and written
+//! in the order in which they were read.
 //!
 //! One thread reads and writes; the others compute, each with its own network and without threads inside it, because
 //! whole batches are the coarsest work there is. At most [`AHEAD`] batches per thread are under way, so memory does
@@ -18,7 +18,7 @@ use crate::read::{self, BatchText, Parser, SampleText};
 use crate::sample::FieldError;
 use crate::write::{OutputFormat, Outputs};
 
-/// Batches that are under way, per thread.
+/// Batches in progress per thread.
 const AHEAD: usize = 3;
 
 /// Something to compute.
@@ -45,7 +45,7 @@ pub struct PipelinePlan<'a> {
     pub separator: u8,
     /// Number of threads that compute.
     pub threads: usize,
-    /// Wait for the result of a batch before the next is read: somebody types.
+    /// Wait for the result of a batch before the next is read, because a user types the samples.
     pub one_by_one: bool,
 }
 
@@ -54,14 +54,14 @@ struct Done {
     header: Vec<u8>,
     text: Vec<u8>,
     samples: u64,
-    /// Why the samples behind these are missing.
+    /// Why the samples after these are missing.
     error: Option<PredictError>,
 }
 
 type Numbered = (u64, Result<Done, PredictError>);
 
-/// Computes everything that `next` yields and passes the text to `write`; returns the number of samples. On an error,
-/// what came before it has been written.
+/// Computes everything that `next` yields and passes the text to `write`; returns the number of samples. On an error, all
+/// results before it have been written.
 pub fn run(
     plan: &PipelinePlan<'_>,
     next: &mut dyn FnMut() -> Result<Option<PipelineWork>, PredictError>,
@@ -110,7 +110,7 @@ pub fn run(
     })
 }
 
-/// What is under way.
+/// The batches in progress.
 struct Stream {
     waiting: BTreeMap<u64, Result<Done, PredictError>>,
     sent: u64,
@@ -119,7 +119,7 @@ struct Stream {
 }
 
 impl Stream {
-    /// Waits for a result and writes all whose turn it is.
+    /// Waits for a result and writes all results that are next in order.
     fn receive(
         &mut self,
         results: &Receiver<Numbered>,
@@ -172,7 +172,7 @@ fn compute(
             }
         }
     };
-    // A pool of one thread: operations that could use several do not.
+    // A pool of one thread keeps operations from using several.
     match rayon::ThreadPoolBuilder::new().num_threads(1).build() {
         Ok(pool) => pool.install(loop_),
         Err(_) => loop_(),
@@ -300,7 +300,7 @@ impl<'a> Texts<'a> {
         Ok(())
     }
 
-    /// A key of a result has one meaning.
+    /// With `--keep`, refuses a field that has the name of an output.
     fn check_names(&self, line: &[u8]) -> Result<(), FieldError> {
         let members = read::json_members(line).unwrap_or_default();
         let outputs = &self.plan.model.outputs;
@@ -309,7 +309,7 @@ impl<'a> Texts<'a> {
             None => Ok(()),
             Some((field, _)) => Err(FieldError {
                 field,
-                reason: "an output has this name, too; rename the field, or leave out --keep"
+                reason: "an output has this name too; rename the field, or leave out --keep"
                     .to_owned(),
             }),
         }

@@ -1,6 +1,7 @@
-//! The process behind `py_paddle`: v1's predict scripts ask it to compute. `py_paddle/worker.py` describes the protocol.
+//! The process that computes for `py_paddle`, which v1's predict scripts import. `py_paddle/worker.py` describes the
+//! protocol.
 //!
-//! A message is a line of JSON, then the arrays that it lists. Requests get their replies one after another; one that
+//! A message is a line of JSON, then the arrays that it lists. Requests are handled one after another; a request that
 //! fails changes nothing and gets a reply with `error`.
 
 use std::collections::BTreeMap;
@@ -25,7 +26,7 @@ const LONGEST_HEADER: u64 = 1 << 28;
 /// Initial values of `randParameters` are those of this seed, v1's default.
 const SEED: u64 = 1;
 
-/// Why the process has to end: what follows in the stream cannot be understood.
+/// Why the process has to end: the rest of the stream cannot be parsed.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkerError {
     /// The pipe failed.
@@ -413,7 +414,7 @@ fn described(name: &str, view: &LayerView<'_>, reply: &mut Reply) -> Value {
     output
 }
 
-/// A slot. What its arrays say is checked here as far as indexing needs it, and by the data layer.
+/// Reads a slot. Lengths and offsets are checked here, so that indexing is safe; the data layer checks the rest.
 fn slot(given: &Given, arrays: &[Array]) -> Result<Slot, String> {
     let floats = |at: usize| match arrays.get(at) {
         Some(Array::F32(values)) => Ok(values.clone()),
@@ -426,7 +427,7 @@ fn slot(given: &Given, arrays: &[Array]) -> Result<Slot, String> {
             .collect::<Result<Vec<u32>, String>>(),
         _ => Err(format!("array {at} is not one of i32")),
     };
-    // As training does: -1 is the id that has no row, and which others exist is for the layer to say that uses them.
+    // As in training, -1 is the id without a row; the layer that uses the ids checks the others.
     let ids = |at: usize| match arrays.get(at) {
         Some(Array::I32(values)) => Ok(values.iter().map(|value| value.cast_unsigned()).collect()),
         _ => Err(format!("array {at} is not one of i32")),

@@ -1,6 +1,6 @@
 //! Fields of samples become the slots of a batch: every id, number and length is checked here.
 //!
-//! A field is text (a line, a cell of CSV) or a JSON value. What it may say depends on the type of its slot:
+//! A field is text (a line, a cell of CSV) or a JSON value. Its form depends on the type of its slot:
 //!
 //! | type | text | JSON |
 //! |---|---|---|
@@ -136,7 +136,7 @@ impl<'a> Filling<'a> {
         })
     }
 
-    /// A network computes something from no words, but nothing that means anything.
+    /// Refuses an empty sequence: a network would compute an output for it, but a meaningless one.
     fn not_empty(&self, input: usize) -> Checked<()> {
         let column = &self.columns[input];
         match column.sequences.last() {
@@ -202,7 +202,7 @@ impl Column {
                 match id_of_text(field, word)? {
                     Some(id) => self.id(id),
                     None => Err(format!(
-                        "the word {} has no id, and one is needed",
+                        "the word {} has no id, but this data layer needs one",
                         shown(word)
                     )),
                 }
@@ -252,7 +252,9 @@ impl Column {
         match (field.slot.kind, value) {
             (ElementKind::Ids, value) => match id_of_json(field, value)? {
                 Some(id) => self.id(id),
-                None => Err(format!("the word {value} has no id, and one is needed")),
+                None => Err(format!(
+                    "the word {value} has no id, but this data layer needs one"
+                )),
             },
             (ElementKind::Dense, Value::Number(_)) => {
                 self.dense(field, std::iter::once(number_of_json(value)))
@@ -305,7 +307,7 @@ impl Column {
             .ok_or_else(|| format!("{} is not {}", brief(value), expected(&field.slot, 1)))?;
         for each in list {
             match (field.slot.kind, id_if_word(field, each)?) {
-                // A word that is left out takes no position.
+                // A word that is left out has no position in the sequence.
                 (ElementKind::Ids, Some(None)) => {}
                 _ => self.position_of_json(field, each)?,
             }
@@ -415,7 +417,7 @@ fn id_of_text(field: &InputField, word: &str) -> Checked<Option<u32>> {
         return id_of_number(field, word).map(Some);
     };
     if let Some(id) = dictionary.id(word) {
-        // Words are numbered by row, however their file counts.
+        // Ids of words count from 0, even if other ids of the slot count from 1.
         return in_range(field, i128::from(id) + i128::from(field.slot.first)).map(Some);
     }
     if let Some(number) = word.strip_prefix('#')
@@ -441,7 +443,7 @@ fn id_of_number(field: &InputField, text: &str) -> Checked<u32> {
     in_range(field, number)
 }
 
-/// The row of an id as people write it: files of libsvm count from 1.
+/// The row of an id as users write it: in libsvm files ids count from 1.
 fn in_range(field: &InputField, id: i128) -> Checked<u32> {
     let (limit, first) = (field.slot.dim, field.slot.first);
     u32::try_from(id - i128::from(first))
@@ -496,7 +498,7 @@ fn finite(number: f32, text: &str) -> Checked<f32> {
     }
 }
 
-/// What a slot takes, in words.
+/// The values that a slot accepts, for messages.
 pub fn expected(slot: &SlotType, level: u8) -> String {
     let range = match slot.first {
         0 => format!("below {}", slot.dim),

@@ -1,7 +1,7 @@
 //! The parameters of a model that is applied: each is read once, shared by all threads, and never changed.
 //!
-//! Large parameter files are mapped, so that a table larger than memory can be used and loading takes no time; what
-//! servers saved stays on disk, and a batch reads the rows that it needs.
+//! Large parameter files are mapped, so that a table larger than memory can be used and loading takes no time; tables
+//! that servers saved stay on disk, and a batch reads the rows that it needs.
 
 use std::fs::File;
 use std::path::Path;
@@ -17,7 +17,7 @@ use trainer::saved_rows::{RowInterpretation, SavedRows};
 
 use crate::error::PredictError;
 
-/// Files with at least so many values are mapped; smaller ones are read, because reading is faster than page faults.
+/// Files with at least this many values are mapped; smaller ones are read, because that is faster than page faults.
 const MAPPED: u64 = 16 << 20;
 
 /// Values per part, when all of a parameter are visited.
@@ -27,9 +27,9 @@ const CHUNK: usize = 1 << 18;
 pub(crate) struct ParameterOrigin<'a> {
     pub directory: &'a Path,
     pub config_file: &'a Path,
-    /// Read what would be mapped, if memory allows it.
+    /// Also read files that would be mapped, if memory allows it.
     pub in_memory: bool,
-    /// From which rows come that were never saved.
+    /// The seed from which rows are drawn that were never saved.
     pub seed: u64,
 }
 
@@ -234,7 +234,7 @@ fn shared(
     Ok(SharedValues::new(values))
 }
 
-/// Whether a copy takes at most half of the memory that is free. Where the system does not say how much that is, none does.
+/// Whether a copy takes at most half of the free memory; false if the system does not report how much is free.
 fn fits_memory(bytes: u64) -> bool {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let free = available(&read("/proc/meminfo"));
@@ -252,15 +252,15 @@ fn available(list: &str) -> Option<u64> {
     Some(kibibytes * 1024)
 }
 
-/// What a container may still take; `None` if it has no limit.
+/// Memory that a container may still use; `None` if it has no limit.
 fn limited(most: &str, taken: &str) -> Option<u64> {
     let number = |text: &str| text.trim().parse::<u64>().ok();
     Some(number(most)?.saturating_sub(number(taken)?))
 }
 
-/// A parameter file in the address space. Pass directories are never written to once they are visible, only replaced
-/// as a whole by a rename, which leaves a mapping of the old file as it is. A person may do otherwise: who cuts the file
-/// off ends the process. So a server, which lives long, maps only what it cannot keep in memory.
+/// A mapped parameter file. Canoe never writes to a pass directory once it is visible, but replaces it as a whole by a
+/// rename, which does not change a mapping of the old file. A user may truncate the file, which kills the process. So an
+/// HTTP server, which runs for long, maps only files that do not fit into memory.
 struct Mapped {
     start: std::ptr::NonNull<u8>,
     length: usize,

@@ -168,7 +168,7 @@ pub fn rows_of(view: &LayerView<'_>, sample: usize) -> std::ops::Range<usize> {
 
 fn best<'a>(field: &'a OutputField, view: &LayerView<'_>, row: usize) -> Label<'a> {
     let values = view.row(row).unwrap_or(&[]);
-    // The first of equal ones, as maxid takes it.
+    // Of equal values the first counts, as in the layer maxid.
     let mut best = 0;
     for (at, value) in values.iter().enumerate() {
         if *value > values[best] {

@@ -1,5 +1,5 @@
-//! A connection of a trainer, from its hello on: a thread admits it, serves its commands, or hands it over to those that
-//! hear heartbeats ([`crate::pulses`]) or serve data ([`crate::line_pool`]).
+//! A connection of a trainer, from its hello on: a thread admits it, then serves its commands, or hands it over to the
+//! threads that receive heartbeats ([`crate::pulses`]) or serve data ([`crate::line_pool`]).
 
 use crate::data::Line;
 use crate::host::{Connection, DataConnection, Host};
@@ -98,11 +98,11 @@ pub(crate) fn ended(host: &Host, number: u64, peer: &str, done: Result<(), Chann
 
 /// What becomes of a connection that was admitted.
 enum Admitted {
-    /// It has been served, and has ended.
+    /// A command connection: it has been served to its end.
     Ended,
-    /// Its heartbeats are to be heard.
+    /// A pulse connection, to be handed over to [`crate::pulses`].
     Pulse,
-    /// It takes part in this generation.
+    /// A data connection of this generation, to be handed over to [`crate::line_pool`].
     Data(Arc<crate::run::GenerationRun>),
 }
 
@@ -141,7 +141,7 @@ fn admit(
         }
     };
     welcome(channel, &host.config.token, nonce, hello, host.report())?;
-    // The trainer begins to count when it has this, too.
+    // Both ends begin to count bytes here: the trainer does when it has received this frame.
     channel.stream().meter().reset();
     // From here on, heartbeats detect a lost peer.
     channel
@@ -215,7 +215,7 @@ fn attach(
     host.attach(hello, id.number, line)
 }
 
-/// Hears the heartbeats of one trainer.
+/// Receives the heartbeats of one trainer on a thread of its own.
 fn pulse_alone(host: &Host, pulse: &mut PulseConnection) -> Result<(), ChannelError> {
     while beat(host, pulse.trainer, pulse.number, &mut pulse.channel)? {}
     Ok(())
@@ -227,7 +227,7 @@ pub(crate) fn end_pulse(host: &Host, trainer: TrainerId, number: u64) {
     host.after(effect);
 }
 
-/// Receives a heartbeat and replies with a report. Returns whether the trainer is still welcome.
+/// Receives a heartbeat and replies with a report. Returns false if the connection must end.
 pub(crate) fn beat(
     host: &Host,
     trainer: TrainerId,

@@ -1,5 +1,6 @@
-//! Gradients of a dense piece that wait for their step: received whole or with gaps, or still in the outbox of a trainer on
-//! this host. They are read block by block, in the cache, when the step is applied; gaps are neither stored nor added.
+//! Gradients of a dense piece that wait for their step: received whole or with gaps, or still in the outbox of a
+//! trainer on this host. When the step is applied, they are read block by block, so that a block stays in the cache;
+//! gaps are neither stored nor added.
 
 use std::sync::Arc;
 use wire::gaps;
@@ -44,7 +45,7 @@ pub(crate) type Receive<'a, E> = Box<dyn FnMut(&mut [f32]) -> Result<(), E> + 'a
 pub(crate) enum GradientSource<'a, E> {
     /// From memory of this process.
     Held(&'a [f32]),
-    /// From memory of this process that has no gaps: the masks and values of the next blocks.
+    /// From memory of this process, where gaps are not stored: the masks and values of the next blocks.
     Packed(&'a [u64], &'a [f32]),
     /// From an outbox.
     Placed(&'a OutboxGradient, Cursor),
@@ -102,8 +103,8 @@ impl<'a, E> GradientSource<'a, E> {
         Ok(u64::MAX)
     }
 
-    /// Writes the sum of the next blocks of two gradients to `sum`. Where the values are at hand it does not copy the first
-    /// before it adds the second.
+    /// Writes the sum of the next blocks of two gradients to `sum`. If both are in memory, it adds them without copying
+    /// the first.
     pub(crate) fn begin_pair(
         &mut self,
         other: &mut Self,
@@ -164,7 +165,7 @@ impl<'a, E> GradientSource<'a, E> {
 }
 
 impl OutboxGradient {
-    /// Copies what is present of the next block of `len` values, and returns its mask if it has gaps.
+    /// Copies the parts that are present of the next block of `len` values, and returns its mask if it has gaps.
     fn next(&self, cursor: &mut Cursor, len: usize, out: &mut Vec<f32>) -> Option<u64> {
         let mask = self.masks.as_ref().map(|masks| masks[cursor.blocks]);
         let count = mask.map_or(len, |mask| count(mask, len));

@@ -42,22 +42,22 @@ pub(crate) struct Host {
     disk: Mutex<Disk>,
     /// The step at or after which this server wants a snapshot on all servers; 0: it wants none.
     wanted_step: AtomicU64,
-    /// The log already has a line that says that the disk is too slow.
+    /// The warning that the disk is too slow has been logged.
     told_slow: AtomicBool,
     /// The connections of heartbeats.
     pub(crate) pulses: PulseQueue,
     /// The data connections.
     pub(crate) lines: LinePool,
-    /// When the thread that accepts connections last looked around, in milliseconds of the server's clock.
+    /// When the thread that accepts connections last completed a round, in milliseconds of the server's clock.
     pub(crate) gate: AtomicU64,
     /// When a step was last applied or a generation began, in milliseconds of the server's clock.
     stepped: AtomicU64,
 }
 
-/// A gate that has not looked around for so long is dead or hangs.
+/// If the gate has completed no round for this long, its thread has ended or hangs.
 const GATE_SILENCE: Duration = Duration::from_secs(5);
 
-/// No step for so long, while a generation runs, needs a person: even a long test at the end of a pass is shorter.
+/// A generation without a step for this long needs a person: even a long test at the end of a pass is shorter.
 const NO_STEP: Duration = Duration::from_secs(1800);
 
 /// A wait for the disk that is worth a log line.
@@ -66,11 +66,11 @@ const SLOW: Duration = Duration::from_secs(1);
 /// A connection, as other threads see it.
 pub(crate) struct Connection {
     pub(crate) stopper: Stopper,
-    /// Of a data connection.
+    /// `None` for pulse and command connections.
     pub(crate) line: Option<DataConnection>,
 }
 
-/// Whose data connection it is, and what has passed over it.
+/// The trainer and the port of a data connection, and the bytes that have passed over it.
 pub(crate) struct DataConnection {
     pub(crate) trainer: TrainerId,
     pub(crate) port: usize,
@@ -189,7 +189,8 @@ impl Host {
         self.changed.notify_all();
     }
 
-    /// If a call ended the generation: ends every request that waits in it, and its connections.
+    /// Call it with the effect of every change of the members: if that ended the generation, all requests that wait in it
+    /// get an error and its connections are closed.
     pub(crate) fn after(&self, effect: Effect) {
         if effect == Effect::None {
             return;
@@ -344,7 +345,7 @@ impl Host {
         run.is_some_and(|run| run.services.iter().any(|service| service.is_busy()))
     }
 
-    /// If training waits for a snapshot: which, and how much of it is written.
+    /// The snapshot that training waits for, if any, and how much of it is written.
     pub(crate) fn slow_task(&self) -> Option<Task> {
         let snapshots = self.snapshots.as_ref()?;
         let step = snapshots.waited_for()?;
@@ -354,7 +355,7 @@ impl Host {
         })
     }
 
-    /// If training waits for a snapshot: which, as a sentence.
+    /// The snapshot that training waits for, if any, as a sentence.
     fn slow_snapshot(&self) -> Option<String> {
         let step = self.snapshots.as_ref()?.waited_for()?;
         Some(format!(
@@ -366,7 +367,7 @@ impl Host {
         self.disk.lock()
     }
 
-    /// Looks at the disk, and says what is there and cannot be used. False if it cannot be read now.
+    /// Lists the snapshots on disk and logs those that cannot be used. False if the directory cannot be read now.
     pub(crate) fn look_for_snapshots(
         &self,
         snapshots: &Snapshotter,
@@ -388,7 +389,7 @@ impl Host {
             }
             Err(error) => {
                 let text = chain(&error);
-                // It is tried again with every report.
+                // The next report tries again.
                 if disk.unreadable.as_ref() != Some(&text) {
                     self.say(Level::Error, &text);
                 }
@@ -474,7 +475,7 @@ impl Host {
         (step > 0).then_some(Step(step))
     }
 
-    /// The request ends with its generation: what it wanted to keep is lost or saved.
+    /// Ends the request when its generation ends: the steps that it should have kept are then lost or saved.
     pub(crate) fn forget_wanted_step(&self) {
         self.wanted_step.store(0, Ordering::Release);
     }

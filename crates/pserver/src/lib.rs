@@ -7,14 +7,15 @@
 //! # Map, in reading order
 //!
 //! - [`barrier`]: when a step is complete. Pure; no clock, no socket.
-//! - [`members`]: who takes part, when a generation ends and the next may begin. Pure.
+//! - [`members`]: which trainers take part, when a generation ends and the next may begin. Pure.
 //! - [`table`], [`dense`], [`sparse`]: rules and values. [`gradient`]: a push until its step is applied.
 //! - [`service`]: barrier and pieces of one port; where values change.
 //! - [`run`]: the job in one generation.
 //! - [`snapshot`], `saving`: tables to disk and back.
-//! - `gate`: who is let in. `host`, `opening`, `connection`, `data`: what connections share, and how each is served.
-//! - [`server`]: sockets and threads. [`nics`]: where to listen. [`metrics`]: what is counted.
-//! - [`mod@bench`]: how fast it is.
+//! - `gate`: accepts connections and checks their hellos. `host`: the state that all connections share. `opening`: the
+//!   start of a generation. `connection`, `data`: how commands, pushes and pulls are served.
+//! - [`server`]: sockets and threads. [`nics`]: the addresses to listen on. [`metrics`]: counters for Prometheus.
+//! - [`mod@bench`]: measures the speed.
 //!
 //! # Invariants
 //!

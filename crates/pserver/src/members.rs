@@ -1,4 +1,5 @@
-//! Who takes part: decides who may join, when a generation ends and when the next may begin. Pure; time is a parameter.
+//! The trainers of a job: decides which may join, when a generation ends and when the next may begin. Pure; time is a
+//! parameter.
 //!
 //! Each trainer has a seat. A seat waits (its trainer wants to be admitted) or is in a generation. The loss of any
 //! trainer while a generation runs ends it: all trainers return to waiting, and trainer 0 opens the next one.
@@ -30,10 +31,10 @@ struct Seat {
     instance: u64,
     connection: u64,
     heard: Millis,
-    /// The generation that its heartbeats name.
+    /// The generation in the trainer's last heartbeat.
     at: Generation,
-    /// It has data connections in the present generation. Kept apart from `at`: a heartbeat from before it joined may
-    /// arrive after them.
+    /// The trainer has data connections in the present generation. Kept apart from `at`: a heartbeat that it sent
+    /// before it joined may arrive after they are open.
     attached: bool,
 }
 
@@ -75,7 +76,7 @@ pub struct SilentTrainers {
 }
 
 impl Members {
-    /// No trainer has joined yet. `silence`: how long a trainer may send nothing.
+    /// Members of a job that no trainer has joined yet. `silence`: how long a trainer may send nothing.
     pub fn new(trainers: u32, silence: Millis) -> Self {
         Self {
             silence,
@@ -103,7 +104,7 @@ impl Members {
         &self.reason
     }
 
-    /// Which snapshots may be restored and which server this is, once a trainer has said so.
+    /// Which snapshots may be restored and which server this is; known from the first hello of a trainer on.
     pub fn wanted(&self) -> Option<SnapshotOwner> {
         self.terms.as_ref().map(|terms| SnapshotOwner {
             job: terms.job.clone(),
@@ -246,8 +247,8 @@ impl Members {
         Ok(Effect::None)
     }
 
-    /// A heartbeat. A trainer that was in the generation and says that it waits has left it. Refused if the seat is no
-    /// longer this connection's: its trainer must join again.
+    /// A heartbeat arrived. If it says that a trainer of the present generation waits, the trainer has left it. Refused
+    /// if another connection has taken the seat: then the trainer must join again.
     pub fn beat(
         &mut self,
         trainer: TrainerId,
@@ -314,7 +315,7 @@ impl Members {
         self.end(format!("trainer {trainer} is lost: its connection closed"))
     }
 
-    /// Finds trainers that have been silent for too long.
+    /// Call it regularly: finds trainers that have been silent for too long.
     pub fn tick(&mut self, now: Millis) -> SilentTrainers {
         let mut silent = SilentTrainers {
             effect: Effect::None,
@@ -339,7 +340,7 @@ impl Members {
         silent
     }
 
-    /// May this generation begin? All trainers must be connected and waiting.
+    /// Refuses a generation that may not begin: only trainer 0 may open one, when all trainers are connected and waiting.
     pub fn may_open(&self, trainer: TrainerId, epoch: Generation) -> Result<(), Refusal> {
         let interrupted = |text: String| {
             Err(Refusal {
@@ -396,7 +397,7 @@ impl Members {
             .collect()
     }
 
-    /// The job has finished before this process began, so every trainer gets to know that it is over.
+    /// Marks the job as finished, because it ended before this process began: trainers that join learn that it is over.
     pub fn finish(&mut self) {
         self.phase = Phase::Finished;
     }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use words::metrics::{Exposition, MetricKind, MetricValues};
 
-/// A number that grows.
+/// A number that several threads add to. Some of them are gauges: see [`Counter::set`].
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 

@@ -1,4 +1,4 @@
-//! Opening a generation on a server: the old one's threads end; tables are created, kept, or restored from a snapshot.
+//! Opens a generation on a server: ends the requests of the old one, and creates, keeps or restores the tables.
 
 use crate::host::Host;
 use crate::run::{GenerationRun, OpenError, ServerIndex};
@@ -68,12 +68,12 @@ impl Host {
         Ok(())
     }
 
-    /// Keeps the snapshots of a job that begins again, out of its way.
+    /// Renames the snapshots of a job that begins again, so that they are kept but not used.
     fn put_aside(&self, snapshots: &Snapshotter, run: &GenerationRun) -> Result<(), Refusal> {
         let done = snapshots.begin(&run.wanted());
         self.look_for_snapshots(snapshots, &run.wanted());
         match done {
-            // A job whose snapshots cannot be written continues without them, as ever.
+            // As everywhere, a job whose snapshots cannot be written continues without them.
             Err(error @ StoreError::Disk { action: "list", .. }) => {
                 self.say(Level::Error, &chain(&error));
                 Ok(())
@@ -115,7 +115,7 @@ impl Host {
             },
         };
         if !map.holds(place.server) {
-            // Wherever the others continue, there is nothing here that could differ.
+            // This server holds no tables, so it fits wherever the others continue.
             let run = GenerationRun::without_tables(epoch, spec, place, start.step());
             return run.map_err(failed);
         }
@@ -134,7 +134,7 @@ impl Host {
                 .boundary()
                 .map(|boundary| (boundary.step, boundary.pass));
             if is != Some((step, pass)) {
-                let text = format!("{directory} is not of step {step} and pass {pass}");
+                let text = format!("{directory} does not hold step {step} of pass {pass}");
                 return Err(invalid(text));
             }
             Ok(run)
@@ -145,18 +145,18 @@ impl Host {
             GenerationStart::Continue { step, pass } => {
                 let old = self
                     .run()
-                    .ok_or_else(|| unable("there is nothing to continue".to_owned()))?;
+                    .ok_or_else(|| unable("this server has no tables yet".to_owned()))?;
                 let boundary = old
                     .boundary()
                     .filter(|boundary| boundary.step == step && boundary.pass == pass)
-                    .ok_or_else(|| unable(format!("not at the end of step {step}")))?;
+                    .ok_or_else(|| unable(format!("this server is not at step {step}")))?;
                 GenerationRun::resumed(epoch, &old, spec, &boundary)
             }
             GenerationStart::Restore(step) => {
                 let snapshots = self
                     .snapshots
                     .as_ref()
-                    .ok_or_else(|| unable("no snapshot directory".to_owned()))?;
+                    .ok_or_else(|| unable("this server keeps no snapshots".to_owned()))?;
                 let made = GenerationRun::restored(epoch, spec, place, snapshots.store(), step);
                 if let Err(error @ OpenError::Restore { .. }) = &made {
                     self.say(Level::Error, &chain(error));
@@ -182,7 +182,7 @@ impl Host {
                     .for_each(|c| c.stopper.stop());
             }
             if begun.elapsed() > limit {
-                let text = "connections of the previous generation do not close".to_owned();
+                let text = "data connections of the previous generation do not close".to_owned();
                 return Err(Refusal {
                     code: Code::Interrupted,
                     text,

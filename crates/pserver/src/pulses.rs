@@ -1,4 +1,4 @@
-//! The heartbeats of trainers: one thread hears all of them, but for trainer 0, whose heartbeats make a server write
+//! Receives the heartbeats of trainers: one thread for all of them except trainer 0, whose heartbeats make a server write
 //! notes to its disk, which may take long.
 
 use crate::connection;
@@ -11,7 +11,7 @@ use wire::bell::Bell;
 use wire::channel::{Channel, ChannelError};
 use words::lock::{Mutex, MutexGuard};
 
-/// How long a heartbeat that has begun may take to arrive: the others wait for it.
+/// How long the rest of a heartbeat may take to arrive: the heartbeats of other trainers wait for it.
 const BEGUN: Duration = Duration::from_secs(1);
 
 /// How long the thread waits when nothing happens.
@@ -44,7 +44,7 @@ impl PulseQueue {
         self.new.lock()
     }
 
-    /// Has the connection served from now on. Returns it if that is too late.
+    /// Adds a connection to those that are served. Returns it if the thread has already ended.
     pub(crate) fn add(&self, pulse: PulseConnection) -> Option<PulseConnection> {
         let timed = pulse.channel.stream().set_read_timeout(Some(BEGUN));
         match self.lock().as_mut() {

@@ -98,7 +98,7 @@ impl GenerationRun {
         Self::at(epoch, spec, place, &boundary)
     }
 
-    /// A run from the initial values, wherever that is.
+    /// A run from the initial values, at any boundary.
     fn at(
         epoch: Generation,
         spec: JobSpec,
@@ -201,7 +201,7 @@ impl GenerationRun {
         same.then_some(first)
     }
 
-    /// Which snapshots this run can use.
+    /// Describes the snapshots that this run can use.
     pub(crate) fn wanted(&self) -> SnapshotOwner {
         SnapshotOwner {
             job: self.spec.job.clone(),
@@ -245,7 +245,7 @@ impl GenerationRun {
         }
     }
 
-    /// Whom the server waits for, as a sentence; empty if it waits for nobody.
+    /// The trainers that the server waits for, as a sentence; empty if it waits for none.
     pub(crate) fn waits_for(&self) -> String {
         for service in &self.services {
             let status = service.status();
@@ -282,7 +282,7 @@ impl GenerationRun {
         }
     }
 
-    /// Copies what belongs to this server from a part of a snapshot.
+    /// Copies the blocks and rows that this server holds from a part of a snapshot.
     pub(crate) fn take_part<R: Read>(
         &self,
         kind: PartKind,
@@ -297,7 +297,7 @@ impl GenerationRun {
             .collect();
         while let Some(section) = reader.next_section()? {
             match section {
-                // The part beside the base has all of them, as they are now.
+                // Dense blocks of a base are older than those of the part beside it, which has all of them.
                 Section::Block { .. } if kind == PartKind::Base => {}
                 Section::Block {
                     table,
@@ -347,8 +347,7 @@ impl GenerationRun {
         if same {
             return Ok(());
         }
-        let text =
-            "its tables are not those of this job: another model or learning method".to_owned();
+        let text = "its tables belong to another model or another learning method".to_owned();
         Err(FormatError::Impossible(text))
     }
 
@@ -433,7 +432,7 @@ fn new_pieces(
 
 /// Memory for the dense pieces of a port.
 struct BlockMemory {
-    /// With what a trainer on this host can read it.
+    /// The descriptor with which a trainer on this host maps the memory.
     descriptor: Option<OwnedFd>,
     values: Vec<BlockValues>,
 }

@@ -33,7 +33,7 @@ pub(crate) fn save(host: &Host, directory: &Path, what: Saved) -> Result<(), Ref
     if !run.holds() {
         return Ok(());
     }
-    // If it were created here, it would be a different directory from the trainer's, on another machine.
+    // If the server created it, it could be a local directory that the trainer does not see.
     if !directory.is_dir() {
         let text = format!(
             "there is no directory {}; trainers and servers must share it",
@@ -56,7 +56,7 @@ pub(crate) fn save(host: &Host, directory: &Path, what: Saved) -> Result<(), Ref
     }
 }
 
-/// Whether the disk will refuse it the next time too: a directory that this server may see but not write.
+/// Whether another attempt must fail too, such as in a directory that this server may read but not write.
 fn is_lasting(error: &StoreError) -> bool {
     use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
     matches!(error, StoreError::Disk { source, .. } if matches!(source.kind(), PermissionDenied | ReadOnlyFilesystem))
@@ -315,7 +315,7 @@ fn files(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Without the files of one server its rows would silently start from initial values.
+/// The refusal of a directory without the files of one server, whose rows would silently start from initial values.
 fn lacks(directory: &Path, part: &str) -> Refusal {
     refused(format!(
         "{} lacks {part}: the files of all servers that saved are needed",

@@ -1,5 +1,6 @@
-//! Sockets and threads of a server: one thread that lets trainers in ([`crate::gate`]), one per connection of a trainer,
-//! one that looks for silent trainers.
+//! Sockets and threads of a server: one thread that accepts connections ([`crate::gate`]), one per connection while it is
+//! admitted and for its commands ([`crate::connection`]), one for heartbeats ([`crate::pulses`]), those that serve data
+//! ([`crate::line_pool`]), and one that finds silent trainers.
 
 use crate::gate::{self, Door, Listener};
 use crate::host::Host;
@@ -45,11 +46,11 @@ pub struct ServerConfig {
     pub trainers: u32,
     /// The job's shared secret.
     pub token: Token,
-    /// Certificates, when the job encrypts.
+    /// The server's certificate and key; `None`: connections are not encrypted.
     pub tls: Option<ServerTls>,
     /// Directory of the snapshots; `None`: none are taken.
     pub snapshots: Option<PathBuf>,
-    /// How their files are made durable.
+    /// Makes the files of snapshots durable; tests put a slow or failing disk in its place.
     pub flush: Flush,
     /// A trainer that has sent nothing for so long counts as lost.
     pub silence: Duration,
@@ -65,13 +66,13 @@ pub struct ServerConfig {
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the variants are documented")]
 pub enum ServerError {
-    /// A setting that is not possible.
+    /// A number of ports or trainers that cannot work, or ports beyond 65535; the text names the flag.
     #[error("{0}")]
     Setting(String),
     /// The system has no room for a thread.
     #[error("start a thread (is a limit of processes reached?)")]
     Thread(#[source] std::io::Error),
-    /// A port is in use or not allowed.
+    /// A port is in use or its use is not allowed.
     #[error("listen on {address}:{port} (is another server running there? choose another --port)")]
     Listen {
         address: IpAddr,
@@ -191,8 +192,8 @@ impl Server {
         }
     }
 
-    /// For a server that was restarted after its job had finished: reports it to trainers that did not hear it from its
-    /// predecessor, for as long as `limit`.
+    /// For a server that was restarted after its job had finished: for as long as `limit`, it reports the end to trainers
+    /// that did not receive it from its predecessor.
     pub fn announce_end(&self, limit: Duration) {
         self.host.members().finish();
         std::thread::sleep(limit);
@@ -247,7 +248,7 @@ impl Server {
         self.host.waits_on()
     }
 
-    /// Whether the present step lacks nothing but this server's own work. For long, this means that the server hangs.
+    /// Whether the server has received all that the present step needs. If this lasts, the server hangs.
     pub fn is_busy(&self) -> bool {
         self.host.is_busy()
     }
@@ -285,12 +286,12 @@ impl Server {
         self.host.stop_snapshots();
         self.host.cut_all();
         if let Some(run) = self.host.run() {
-            // Who waits for other trainers would not notice.
+            // A request that waits for other trainers would not notice the shutdown.
             run.end("the server ends");
         }
         let threads = std::mem::take(&mut *self.threads());
         for thread in threads {
-            // They have no result to lose, and look at `stopping` several times per second.
+            // These threads have no result to lose, and check `stopping` several times per second.
             let _ = thread.join();
         }
     }
@@ -302,7 +303,8 @@ impl Drop for Server {
     }
 }
 
-/// Listens on a port. A port that somebody's outgoing connection happens to use is soon free again.
+/// Listens on a port, and retries for [`PORT_WAIT`]: a port that an outgoing connection happens to use is soon free
+/// again.
 fn listen(address: IpAddr, port: u16) -> Result<TcpListener, ServerError> {
     let begun = Instant::now();
     loop {
@@ -323,7 +325,7 @@ fn listen(address: IpAddr, port: u16) -> Result<TcpListener, ServerError> {
     }
 }
 
-/// Rejects settings that cannot work.
+/// Rejects settings that cannot work; see [`ServerError::Setting`].
 fn check(config: &ServerConfig) -> Result<(), ServerError> {
     let refuse = |text: &str| Err(ServerError::Setting(text.to_owned()));
     if config.ports == 0 {

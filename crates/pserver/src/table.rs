@@ -1,4 +1,4 @@
-//! A table's rules: what a gradient does to it, and what its values are before the first one.
+//! A table with its rules parsed: how a gradient changes its values, and its initial values.
 
 use optim::{Initial, Rule};
 use std::iter::Sum;

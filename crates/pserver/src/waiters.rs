@@ -1,31 +1,31 @@
-//! Those who wait for something that happens in a service, and hold no thread meanwhile.
+//! Requests that wait for something to happen in a service, without a thread.
 //!
-//! The list has a lock of its own, because hundreds would queue for that of the service's state. Waiters are taken out
-//! under the lock and woken after it is released.
+//! The list has a lock of its own, because hundreds of requests would queue for the lock of the service's state. Waiters
+//! are taken out under the lock and woken after it is released.
 
 use std::time::{Duration, Instant};
 
 use wire::Step;
 
-/// Who waits.
+/// A request that waits at a service.
 pub(crate) trait Waiter: Send {
-    /// What it waits for may have happened.
+    /// Called when what the request waits for may have happened; it must check.
     fn wake(self: Box<Self>);
 }
 
 /// What a waiter waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Awaited {
-    /// So many steps have been applied to all tables.
+    /// This number of steps has been applied to all tables.
     Steps(Step),
-    /// Anything has changed since there were so many [changes](crate::service::Service::changes).
+    /// Anything has changed since [changes](crate::service::Service::changes) returned this number.
     Change(u64),
 }
 
 /// A waiter, and since when it waits.
 type Waiting = (Instant, Box<dyn Waiter>);
 
-/// All who wait at a service.
+/// All requests that wait at a service.
 #[derive(Default)]
 pub(crate) struct Waiters {
     steps: Vec<Waiting>,
@@ -33,7 +33,7 @@ pub(crate) struct Waiters {
 }
 
 impl Waiters {
-    /// Adds one, from now on.
+    /// Adds a waiter; its time begins now.
     pub(crate) fn add(&mut self, awaited: Awaited, waiter: Box<dyn Waiter>) {
         let list = match awaited {
             Awaited::Steps(_) => &mut self.steps,
@@ -42,17 +42,17 @@ impl Waiters {
         list.push((Instant::now(), waiter));
     }
 
-    /// Takes out those who wait for steps.
+    /// Takes out those that wait for steps.
     pub(crate) fn take_steps(&mut self) -> Vec<Waiting> {
         std::mem::take(&mut self.steps)
     }
 
-    /// Takes out those who wait for a change.
+    /// Takes out those that wait for a change.
     pub(crate) fn take_changes(&mut self) -> Vec<Waiting> {
         std::mem::take(&mut self.changes)
     }
 
-    /// Takes out those who have waited for so long.
+    /// Takes out those that have waited for at least `limit`.
     pub(crate) fn take_overdue(&mut self, limit: Duration) -> Vec<Waiting> {
         let overdue = |(since, _): &mut Waiting| since.elapsed() >= limit;
         let mut late: Vec<_> = self.steps.extract_if(.., overdue).collect();

@@ -78,7 +78,7 @@ fn an_older_part_is_not_believed() {
         put((&old, &manifest(root, 3, 1)), (&new, &manifest(root, 6, 1)));
         new
     };
-    check(harm, "of step 3, one of step 6 belongs there");
+    check(harm, "to step 3, not to step 6");
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn parts_of_two_servers_that_are_swapped_are_not_believed() {
         std::fs::remove_file(kept.1).unwrap();
         part(root, 6, 0)
     };
-    check(harm, "of server 1, one of server 0 belongs there");
+    check(harm, "to server 1, not to server 0");
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn a_part_of_another_run_is_not_believed() {
         );
         part(root, 6, 0)
     };
-    check(harm, "of run 'other'");
+    check(harm, "to run 'other'");
 }
 
 /// The same step of the same run, with every checksum right, but not what was written with the manifest.
@@ -151,7 +151,7 @@ fn a_part_with_other_contents_is_not_believed() {
         std::fs::write(&path, writer.finish().unwrap().0).unwrap();
         path
     };
-    check(harm, "its contents are not those");
+    check(harm, "its checksum is not the one");
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn a_base_of_another_server_or_step_is_not_believed() {
         });
         path
     };
-    check(of_server, "of server 0, one of server 1 belongs there");
+    check(of_server, "to server 0, not to server 1");
     let of_step = |root: &Path| {
         let path = base(root, 6, 1);
         replace_base(&path, &std::fs::read(part(root, 6, 1)).unwrap());
@@ -220,7 +220,7 @@ fn a_base_of_another_server_or_step_is_not_believed() {
         });
         path
     };
-    check(of_step, "of step 6, one of step 3 belongs there");
+    check(of_step, "to step 6, not to step 3");
 }
 
 #[test]
@@ -241,12 +241,12 @@ fn a_manifest_of_another_server_or_step_is_not_believed() {
         std::fs::copy(manifest(root, 6, 0), manifest(root, 6, 1)).unwrap();
         manifest(root, 6, 1)
     };
-    check(harm, "it is of server 0");
+    check(harm, "it belongs to server 0");
     let harm = |root: &Path| {
         std::fs::copy(manifest(root, 3, 1), manifest(root, 6, 1)).unwrap();
         manifest(root, 6, 1)
     };
-    check(harm, "it is of step 3");
+    check(harm, "it belongs to step 3");
 }
 
 #[test]
@@ -305,7 +305,7 @@ fn saved_rows_of_two_saves_are_not_mixed() {
     std::fs::rename(first.join("pserver.0000"), &kept).unwrap();
     std::fs::copy(first.join("pserver.0001"), first.join("pserver.0000")).unwrap();
     let error = from_rows(&first).refused();
-    assert!(error.contains("not number 0"), "{error}");
+    assert!(error.contains("not service 0"), "{error}");
     std::fs::rename(&kept, first.join("pserver.0000")).unwrap();
     // Equal runs save equal files, whatever their names; one that has come further does not.
     let other = Job::new(&[5]);

@@ -1,4 +1,4 @@
-//! The curves of a job, as its page shows them: what a roll-back undid is not in them.
+//! The curves of a job, as its page shows them: without the batches that a roll-back undid.
 
 use std::path::PathBuf;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};

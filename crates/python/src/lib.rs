@@ -1,9 +1,10 @@
 //! The native half of the Python package `canoe`: models that compute, and the curves of jobs.
 //!
-//! Arrays cross the border as bytes, because the stable interface of Python 3.9 has no buffers; `python/canoe` makes NumPy
-//! arrays of them. The interpreter lock is released while a model is opened, read or computed.
+//! Arrays are passed to Python as bytes, because the stable ABI of Python 3.9 has no buffer protocol; `python/canoe`
+//! makes NumPy arrays of them. The interpreter lock is released while a model is opened, read or computed.
 //!
-//! - [`model`]: the class `Model`. [`samples`]: Python's values become batches. [`outputs`]: outputs become arrays.
+//! - [`model`]: the class `Model`. [`samples`]: converts Python's values to batches. [`outputs`]: converts outputs to
+//!   arrays.
 //! - [`job`]: the record of a job.
 
 mod job;
@@ -21,7 +22,7 @@ pyo3::create_exception!(
     "A model, a job or a program of canoe failed; the text says why."
 );
 
-/// An error of ours as Python's, with all its causes on one line.
+/// A Python exception for an error, with all its causes on one line.
 fn raised(error: &dyn std::error::Error) -> PyErr {
     Error::new_err(words::causes::chain(error))
 }

@@ -1,4 +1,4 @@
-//! The class `Model`: opened once, it computes batches on several threads.
+//! The class `Model`: an opened model that computes batches on several threads.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,7 +32,7 @@ pub struct PythonModel {
 
 struct Worker {
     runner: Runner,
-    /// One thread: operations that could use several do not.
+    /// A pool of one thread, which keeps operations from using several.
     pool: ThreadPool,
 }
 

@@ -1,4 +1,4 @@
-//! Python's values become batches.
+//! Converts Python's values to batches.
 
 use nn::Batch;
 use predict::sample::{FieldError, Filling, InputField};

@@ -1,4 +1,4 @@
-//! What happens in a job, as values.
+//! The events of a run, as values.
 //!
 //! The supervisor emits these; the terminal display and the record are made from them.
 //! They serialise to JSON with a `kind` field.
@@ -25,7 +25,7 @@ pub enum ProcessExit {
 }
 
 impl ProcessExit {
-    /// The code was 0.
+    /// Whether the process exited with code 0.
     pub fn is_success(self) -> bool {
         self == ProcessExit::Code(0)
     }
@@ -67,10 +67,10 @@ fn signal_name(signal: i32) -> Option<&'static str> {
     })
 }
 
-/// Why a job ended without a model: the first thing that went wrong.
+/// Why a job failed: the first thing that went wrong.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cause {
-    /// The process that failed first, if it was one.
+    /// The process that failed first; `None` if no process did.
     pub process: Option<ProcessId>,
     /// What happened, as a sentence without full stop.
     pub reason: String,
@@ -119,9 +119,9 @@ pub enum JobEvent {
     },
     /// What a process waits for has changed; `None` when it continues.
     Waits {
-        /// Who waits.
+        /// The process that waits.
         process: ProcessId,
-        /// For whom or what, as a sentence.
+        /// The processes or the work that it waits for, as a sentence.
         reason: Option<String>,
     },
     /// A process wrote this to its record.
@@ -156,7 +156,7 @@ pub enum JobEvent {
     },
     /// A line of a process's log; only if requested.
     Line {
-        /// Whose log.
+        /// The process whose log has the line.
         process: ProcessId,
         /// Without the line break.
         line: String,

@@ -1,9 +1,9 @@
 //! A very small web server for probes and metrics: one thread, a few pages of text, and no client can exhaust it.
 //!
-//! A request head has [`TIME`] to arrive and at most [`LARGEST`] bytes; there is room for [`ROOM`] connections, and when
-//! it is full the oldest goes. So idle, slow and broken clients keep no probe from getting its response, and no page
-//! needs a thread that a limit of processes could refuse. A crowd gets [`SHARE`] of a core, and connections of clients
-//! that send nothing stay in the kernel for a while.
+//! A request head has [`TIME`] to arrive and at most [`LARGEST`] bytes. There is room for [`ROOM`] connections; when it
+//! is used up, the oldest connection is closed. So idle, slow and broken clients cannot block a probe, and no page
+//! needs a new thread, which a process limit could refuse. Many clients together get at most [`SHARE`] of a core, and
+//! connections on which nothing was sent stay in the kernel for some seconds.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
@@ -19,7 +19,7 @@ use words::budget::CpuBudget;
 const TIME: Duration = Duration::from_secs(2);
 /// Bytes of a request head.
 const LARGEST: usize = 8192;
-/// Bytes of a page of another process: a larger one is not one of ours.
+/// Most bytes that are read of another process's page; our own pages are smaller.
 const LARGEST_PAGE: u64 = 16 << 20;
 /// Connections at a time.
 const ROOM: usize = 128;
@@ -27,14 +27,14 @@ const ROOM: usize = 128;
 const BACKLOG: i32 = 4096;
 /// The part of a core that the thread may use for long: what strangers use is taken from the job.
 const SHARE: f64 = 0.02;
-/// Processor time that it may use at once after it was idle: probes and pages never wait for it.
+/// Processor time that the thread may use without a rest after it was idle, so that probes and pages need not wait.
 const BURST: Duration = Duration::from_millis(250);
-/// How long it rests at most: a page that took long must not keep a probe waiting.
+/// Longest rest of the thread: after an expensive page, a probe must not wait longer.
 const LONGEST_REST: Duration = Duration::from_millis(100);
-/// How long it rests before it looks again when half of its room is taken: others come all the time then, and to wake for
-/// each of them interrupts the job more often than it helps a probe.
+/// The pause before the thread looks again when half of its room is taken: then clients come all the time, and waking for
+/// each of them would interrupt the job more than it helps a probe.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Processor time after which it no longer accepts clients but looks after those it has.
+/// Processor time after which the thread stops accepting new clients and serves those it has.
 const TURN: Duration = Duration::from_millis(1);
 /// How long the thread waits when nothing happens.
 const TICK: Duration = Duration::from_millis(200);
@@ -70,8 +70,8 @@ impl HttpResponse {
     }
 }
 
-/// Whether a client that used this name for the host means this machine: a page of another site can direct a browser to
-/// a loopback port, but then the name is that of the site.
+/// Whether the name in a request's `Host` header is one of this machine. A page of another site can direct a browser to a
+/// loopback port (DNS rebinding), but then the header has the name of that site.
 pub fn is_loopback_name(host: &str) -> bool {
     let name = match host.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or(""),
@@ -81,7 +81,7 @@ pub fn is_loopback_name(host: &str) -> bool {
     name.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
 }
 
-/// Serves until the process ends, in a thread of its own. `answer` must not take long: others wait for it.
+/// Serves until the process ends, in a thread of its own. `answer` must not take long: all other clients wait for it.
 pub fn serve(
     name: &str,
     listener: TcpListener,
@@ -113,13 +113,13 @@ pub fn serve(
     Ok(())
 }
 
-/// Has the kernel hand over clients that have sent something, and others only after some seconds.
+/// Tells the kernel to hand over a client as soon as it has sent something, others only after some seconds.
 #[cfg(target_os = "linux")]
 fn await_words(listener: &TcpListener) {
     let seconds: libc::c_int = TIME.as_secs() as libc::c_int;
     // rustix does not have this option.
-    // SAFETY: the pointer and the length describe `seconds`, which lives until the call returns. A system that does not
-    // do it hands clients over sooner, and they wait here.
+    // SAFETY: the pointer and the length describe `seconds`, which lives until the call returns. A system without the
+    // option hands clients over sooner, and they wait in this process.
     unsafe {
         libc::setsockopt(
             listener.as_raw_fd(),
@@ -159,13 +159,13 @@ struct Client {
 
 struct Server {
     listener: TcpListener,
-    /// Who is here longest comes first.
+    /// The oldest connection comes first.
     clients: VecDeque<Client>,
     answer: Box<dyn Fn(&HttpRequest) -> HttpResponse + Send>,
 }
 
 impl Server {
-    /// Waits until something can be done. Returns whether with the listener, and then with each client.
+    /// Waits until a socket is ready. Returns whether the listener is, then whether each client is.
     fn wait(&self) -> Vec<bool> {
         let mut all = vec![PollFd::new(&self.listener, PollFlags::IN)];
         all.extend(self.clients.iter().map(|client| {
@@ -206,7 +206,7 @@ impl Server {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
                 Err(_) => {
-                    // Out of descriptors: that of the oldest client is the first to be given up.
+                    // No descriptors are left: the connection of the oldest client is closed first.
                     if self.clients.pop_front().is_none() {
                         thread::sleep(TICK);
                     }
@@ -233,7 +233,7 @@ impl Server {
 }
 
 impl Client {
-    /// Does what can be done without waiting; false when nothing is left to do.
+    /// Reads and writes what is possible without waiting; false when the client has been served or has closed.
     fn proceed(&mut self, answer: &dyn Fn(&HttpRequest) -> HttpResponse) -> bool {
         if self.output.is_none() && !self.read() {
             return false;
@@ -281,7 +281,7 @@ fn is_whole(input: &[u8]) -> bool {
     input.windows(4).any(|window| window == b"\r\n\r\n")
 }
 
-/// The request, when its head is complete or as long as it may be.
+/// The request, once its head is complete or has reached the length limit.
 fn parse(input: &[u8]) -> Option<HttpRequest> {
     if !is_whole(input) && input.len() < LARGEST {
         return None;
@@ -314,7 +314,7 @@ fn render(page: &HttpResponse) -> Vec<u8> {
 
 /// The body of a page that a process of this machine serves. `limit`: for the connection, and for every wait after it.
 ///
-/// Pages here are short, on loopback, and end with the connection, so this is not the client for the world outside.
+/// Only for pages of our own processes, which are short, on loopback, and end with the connection.
 pub(crate) fn get_local(port: u16, path: &str, limit: Duration) -> io::Result<String> {
     let address = (Ipv4Addr::LOCALHOST, port).into();
     let mut stream = TcpStream::connect_timeout(&address, limit)?;
@@ -337,7 +337,7 @@ pub(crate) fn get_local(port: u16, path: &str, limit: Duration) -> io::Result<St
 pub(crate) mod tests {
     use super::*;
 
-    /// The response of a page of this host.
+    /// Requests a page from this host.
     pub(crate) fn get(port: u16, path: &str) -> String {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
         write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();

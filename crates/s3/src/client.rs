@@ -19,17 +19,18 @@ use crate::identity::S3Identity;
 use crate::location::Location;
 use crate::response;
 
-/// A connection that is silent for so long is broken.
+/// A connection on which nothing arrives for this long counts as broken.
 const SILENCE: Duration = Duration::from_secs(60);
-/// Attempts of a request that a server is too busy for, or that gets no reply.
+/// How often a request is sent if the server is too busy or does not reply.
 const ATTEMPTS: u32 = 5;
-/// Before the second of them; doubled each time.
+/// Pause before the second attempt; doubled each time.
 const PAUSE: Duration = Duration::from_millis(200);
-/// No document of S3 is longer.
+/// Most bytes of an XML document that are read.
 const LONGEST: u64 = 16 << 20;
-/// A larger object goes in parts of this size: S3 takes no larger part than 5 GiB, and a part that breaks is sent again.
+/// Larger objects are sent in parts of this size, so that a broken connection repeats only one part. S3 allows parts of
+/// up to 5 GiB.
 const PART: u64 = 64 << 20;
-/// What an object that we have written says of its content.
+/// The header in which the client stores the SHA-256 of an object's content.
 const SHA256: &str = "x-amz-meta-sha256";
 
 /// An object, as a listing shows it.
@@ -54,7 +55,7 @@ pub struct ObjectReader {
     body: Box<dyn Read + Send>,
 }
 
-/// What an object says of itself.
+/// The metadata of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectHead {
     /// The SHA-256 that it was written with, as [`Client::write`] got it.
@@ -74,7 +75,7 @@ struct FailedCall {
     region: Option<String>,
 }
 
-/// One store, and who we are there.
+/// A client of one store, with the user's credentials.
 pub struct Client {
     identity: S3Identity,
     endpoint: Mutex<Endpoint>,
@@ -94,7 +95,7 @@ struct Call<'a> {
 }
 
 impl Client {
-    /// A client with what environment and profile say.
+    /// A client with the settings of the environment and the profile.
     pub fn new() -> Result<Self, S3Error> {
         let identity = S3Identity::load()?;
         let agent = Agent::config_builder()
@@ -133,9 +134,11 @@ impl Client {
             let page = response::page(&text).map_err(|reason| self.strange(prefix, reason))?;
             objects.extend(page.objects);
             match page.next {
-                // A server that turns in circles would never end.
+                // A server that repeats a page would otherwise be asked for ever.
                 Some(next) if token.as_ref() != Some(&next) => token = Some(next),
-                Some(_) => return Err(self.strange(prefix, "a page that repeats".to_owned())),
+                Some(_) => {
+                    return Err(self.strange(prefix, "it repeats a page of the listing".to_owned()));
+                }
                 None => break,
             }
         }
@@ -187,7 +190,7 @@ impl Client {
         })
     }
 
-    /// A reply without its first bytes: a server may send the whole where a part was asked for.
+    /// Skips the first bytes of a reply: a server may send the whole object although a part was requested.
     fn skipped(
         &self,
         location: &Location,
@@ -205,7 +208,7 @@ impl Client {
         }
     }
 
-    /// What the store knows of an object, without its content; nothing if there is none.
+    /// The metadata of an object, without its content; `None` if it does not exist.
     pub fn head(&self, location: &Location) -> Result<Option<ObjectHead>, S3Error> {
         let responded = self.send(&Call {
             method: "HEAD",
@@ -227,8 +230,8 @@ impl Client {
         }
     }
 
-    /// Writes an object, in parts if it is large. It appears when it is complete, and remembers the SHA-256 of its content, if that is known
-    /// before.
+    /// Writes an object, in parts if it is large. It appears when it is complete. If the SHA-256 of its content is known
+    /// before, it is stored with the object.
     pub fn write(
         &self,
         location: &Location,
@@ -300,7 +303,7 @@ impl Client {
             headers: vec![("content-type", "application/xml".to_owned())],
             body: list.as_bytes(),
         })?;
-        // S3 may begin to reply with 200 and then find that it cannot.
+        // S3 may begin its reply with status 200 and then report an error in the body.
         let refusal = response::refusal(&text);
         if refusal.code.is_empty() {
             Ok(())
@@ -333,7 +336,7 @@ impl Client {
         read_text(response).map_err(|error| self.unreachable(call.location, &error))
     }
 
-    /// Sends, again while that may help; a bucket of another region is asked there.
+    /// Sends a request, again while another attempt may help; requests for a bucket of another region are sent there.
     fn send(&self, call: &Call<'_>) -> Result<Response<ureq::Body>, S3Error> {
         let (mut attempt, mut pause, mut moved) = (1, PAUSE, false);
         loop {
@@ -484,10 +487,10 @@ impl Client {
 /// Why an object was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// The store.
+    /// The store refused the request or could not be reached.
     #[error(transparent)]
     Store(#[from] S3Error),
-    /// The content.
+    /// The content to be written cannot be read.
     #[error("read what is to be written")]
     Content(#[from] io::Error),
 }

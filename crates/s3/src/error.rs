@@ -1,12 +1,12 @@
-//! Why an object store did not do what was asked, with the way out.
+//! Errors of an object store, each with the remedy.
 
 use crate::location::Location;
 
-/// Why not.
+/// Why a request to an object store failed.
 #[derive(Debug, Clone, thiserror::Error)]
 #[allow(missing_docs, reason = "the variants are documented")]
 pub enum S3Error {
-    /// Nobody to sign as.
+    /// No credentials were found in the environment, the profile or the pod.
     #[error(
         "there are no credentials for S3 ({reason}); set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE; in a pod, give its service account a role (Pod Identity or IRSA)"
     )]
@@ -21,7 +21,7 @@ pub enum S3Error {
     /// The object does not exist.
     #[error("{location}: there is no such object")]
     NoObject { location: Box<Location> },
-    /// The keys are wrong, or their owner may not.
+    /// The keys are wrong or expired, or their owner lacks a right.
     #[error("{location}: {endpoint} refuses access as {key} ({code}{}); {}", said(.message), .way_out)]
     Denied {
         /// What was asked for.
@@ -37,7 +37,7 @@ pub enum S3Error {
         /// What to look at.
         way_out: &'static str,
     },
-    /// It is not the object any more that was begun with.
+    /// Another version of the object replaced it between two reads.
     #[error("{location} has changed while it was read")]
     Changed { location: Box<Location> },
     /// Any other refusal.
@@ -54,7 +54,7 @@ pub enum S3Error {
         /// The server's sentence.
         message: String,
     },
-    /// No reply, or one that broke off.
+    /// No reply arrived, or the connection broke during one.
     #[error("{location}: {endpoint} cannot be reached: {reason}")]
     Unreachable {
         /// What was asked for.
@@ -81,7 +81,7 @@ fn said(message: &str) -> String {
 }
 
 impl S3Error {
-    /// The same, about what was asked for: a prefix is listed by a request about its bucket.
+    /// The same error with the location that the user named: a prefix is listed by a request about its bucket.
     pub(crate) fn about(mut self, asked: &Location) -> Self {
         match &mut self {
             Self::NoCredentials { .. } => {}
@@ -96,7 +96,7 @@ impl S3Error {
         self
     }
 
-    /// Whether the same request may work a little later.
+    /// Whether the same request may succeed a little later.
     pub fn may_pass(&self) -> bool {
         match self {
             Self::Unreachable { .. } => true,

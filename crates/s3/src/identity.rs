@@ -1,4 +1,4 @@
-//! Who signs, for which region, and where: what `aws-config` finds in the environment, the profile or the pod.
+//! Credentials, region and endpoint, which `aws-config` finds in the environment, the profile or the pod.
 
 use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
@@ -15,10 +15,10 @@ use tokio::runtime::Runtime;
 use crate::address::Endpoint;
 use crate::error::S3Error;
 
-/// So long before they expire, credentials are looked up anew.
+/// Credentials are renewed this long before they expire.
 const EARLY: Duration = Duration::from_secs(300);
 
-/// A source of credentials with what it has given last.
+/// A source of credentials, and the last ones that it returned.
 pub(crate) struct S3Identity {
     /// There until it is dropped.
     runtime: Option<Runtime>,
@@ -27,7 +27,7 @@ pub(crate) struct S3Identity {
 }
 
 impl S3Identity {
-    /// Reads environment and profile; nobody is asked for credentials yet.
+    /// Reads environment and profile; credentials are requested later, when they are needed.
     pub(crate) fn load() -> Result<Self, S3Error> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()

@@ -1,4 +1,4 @@
-//! `s3://bucket/key`: where objects are.
+//! Addresses of objects: `s3://bucket/key`.
 
 use std::fmt::{self, Display, Formatter};
 

@@ -1,4 +1,4 @@
-//! The XML documents of S3: pure. Names come from outside and are only taken, never acted on, here.
+//! Parses the XML documents of S3. Pure. Names of objects are untrusted: this module only returns them.
 
 use roxmltree::{Document, Node};
 
@@ -55,7 +55,7 @@ pub(crate) fn etag(text: &str) -> String {
     text.trim_matches('"').to_owned()
 }
 
-/// What a header `bytes 5-9/10` says of the part that follows, in bytes.
+/// The contents of a header such as `bytes 5-9/10`.
 #[derive(Debug, PartialEq)]
 pub(crate) struct ContentRange {
     /// Where the part begins.

@@ -1,13 +1,13 @@
-//! Who may ask: on loopback every program of the machine, elsewhere those who know the token.
+//! Access to the server: on loopback for every program of the machine, elsewhere only with the token.
 
 use ring::digest::{SHA256, digest};
 
-/// Who may ask.
+/// Which requests are allowed.
 #[derive(Debug)]
 pub enum ClientAccess {
-    /// Whoever reaches the loopback address by its own name: pages of other sites cannot direct a browser here.
+    /// Requests with a loopback name as their host, so that pages of other sites cannot direct a browser here.
     Loopback,
-    /// Whoever sends this as a bearer token.
+    /// Requests with this bearer token.
     Token(String),
 }
 
@@ -34,7 +34,7 @@ fn is_loopback_name(host: &str) -> bool {
             .is_ok_and(|address| address.is_loopback())
 }
 
-/// Compares; the duration does not reveal how many characters are equal.
+/// Compares two texts in a time that does not reveal how many characters are equal.
 fn same(a: &str, b: &str) -> bool {
     let hash = |text: &str| digest(&SHA256, text.as_bytes());
     let (a, b) = (hash(a), hash(b));

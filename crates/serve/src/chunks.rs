@@ -1,21 +1,21 @@
-//! A body that comes in chunks, each with its length before it.
+//! Reads a chunked body (`Transfer-Encoding: chunked`).
 
 use crate::head::Malformed;
 
 /// The longest line with a length, and all lines behind the last chunk, in bytes.
 const LONGEST_LINES: usize = 4 << 10;
 
-/// Where a chunked body stands.
+/// Which part of a chunked body comes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum ChunkPart {
     /// A line with the length of the next chunk.
     #[default]
     Length,
-    /// So many bytes of a chunk are missing.
+    /// This many more bytes of a chunk.
     Data(u64),
-    /// The end of line behind a chunk.
+    /// The line end after a chunk.
     DataEnd,
-    /// Lines behind the last chunk, until an empty one.
+    /// Lines after the last chunk, up to an empty one.
     Trailer,
     /// Everything has been read.
     Complete,
@@ -41,8 +41,8 @@ impl BodyChunks {
         self.part == ChunkPart::Complete
     }
 
-    /// Reads what has arrived: appends it to `body`, which may have at most `most` bytes, and returns how many bytes of
-    /// `input` are done with.
+    /// Reads the bytes that have arrived: appends data to `body`, which may have at most `most` bytes, and returns how
+    /// many bytes of `input` were used.
     pub(crate) fn read(
         &mut self,
         input: &[u8],

@@ -1,4 +1,4 @@
-//! Requests become batches, and batches become responses.
+//! Computes requests: joins them to batches, and writes the outputs as responses.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub(crate) struct PredictRequest {
 /// The queue of a server.
 pub(crate) type ServerQueue = RequestQueue<PredictRequest, Box<ModelRunner>>;
 
-/// A runner, and the model that it is of.
+/// A runner and its model.
 pub(crate) struct ModelRunner {
     model: Arc<Model>,
     runner: Runner,
@@ -65,7 +65,7 @@ impl ModelRunner {
         })
     }
 
-    /// Becomes a runner of this model, if it is of another one.
+    /// Rebuilds the runner if it belongs to another model.
     fn turn_to(&mut self, model: &Arc<Model>) {
         if !Arc::ptr_eq(&self.model, model) {
             self.renew(model.clone());
@@ -73,13 +73,13 @@ impl ModelRunner {
     }
 
     fn renew(&mut self, model: Arc<Model>) {
-        // Every model has been built once before it was served, so this cannot fail.
+        // Every model was built once before it was served, so this cannot fail.
         if let Ok(new) = Self::new(model) {
             *self = new;
         }
     }
 
-    /// The outputs of a batch, and the name of the pass that they are of.
+    /// The outputs of a batch, and the name of the pass that computed them.
     fn compute(&mut self, batch: &Batch) -> Result<(Outputs<'_>, &str), ComputeFailure> {
         let name = || "the samples of a request".to_owned();
         catch_unwind(AssertUnwindSafe(|| self.runner.run(batch, name)))
@@ -104,8 +104,8 @@ impl From<PredictError> for ComputeFailure {
     }
 }
 
-/// Puts requests into the queue, and computes what waits while a runner is free. Requests that do not fit are refused at
-/// once.
+/// Puts requests into the queue, and computes waiting requests while a runner is free. Requests that do not fit are
+/// refused at once.
 pub(crate) fn submit(worker: &mut ServeWorker, requests: &mut Vec<PredictRequest>) {
     let shared = worker.shared().clone();
     let mut more = Vec::new();
@@ -136,7 +136,7 @@ pub(crate) fn submit(worker: &mut ServeWorker, requests: &mut Vec<PredictRequest
         let Some(own) = &mut runner else {
             return;
         };
-        // Only while a model is replaced are there requests of two.
+        // Requests for two models exist only while a model is being replaced.
         while let Some(first) = taken.first() {
             let model = first.samples.model.clone();
             let count = taken
@@ -177,12 +177,12 @@ fn reply_to_all(
         }
         worker.shared().figures.batch(first);
     }
-    // One alone, or several of which one cannot be computed: the others must not suffer from it.
+    // A single request, or several of which one cannot be computed: each is computed alone, so that only that one fails.
     for request in taken.drain(..) {
         let status = alone(own, &request.samples, &mut text);
         worker.shared().figures.batch(request.samples.batch.samples);
         if status == 500 {
-            // Its buffers may be half written.
+            // After a panic, the runner's buffers may be half written.
             own.renew(own.model.clone());
         }
         reply(worker, request, status, &text, more);

@@ -1,7 +1,8 @@
 //! A client's connection: a state machine that never waits.
 //!
-//! One thread at a time owns a connection: the one that was notified that something arrived, and then the one that computes
-//! its request. What happens meanwhile is noted and looked at when the owner lets go, so nobody waits for anybody.
+//! One thread at a time owns a connection: first the one that was notified of new bytes, then the one that computes its
+//! request. Events that arrive meanwhile are noted, and handled when the owner releases the connection. So no thread
+//! waits for another.
 
 use std::io;
 use std::net::{Shutdown, TcpStream};
@@ -23,24 +24,24 @@ const BODY_TIME: Duration = Duration::from_secs(60);
 const REPLY_TIME: Duration = Duration::from_secs(60);
 /// Time between two requests.
 const IDLE_TIME: Duration = Duration::from_secs(120);
-/// A response that comes before the request's end is lost if the connection is closed at once; so what still comes is
-/// read for a while, and thrown away.
+/// A response that is sent before the end of the request is lost if the connection is closed at once. So the rest of the
+/// request is read for this time, and discarded.
 const LINGER_TIME: Duration = Duration::from_secs(5);
 const LINGER_BYTES: usize = 64 << 20;
-/// Bodies up to this size are accepted without asking for memory.
+/// Bodies up to this size are not counted against the memory limit.
 const SMALL_BODY: usize = 16 << 10;
 
-/// What a connection asks of the server.
+/// What a connection needs from the server.
 pub trait Handler {
-    /// What an accepted request carries.
+    /// The parsed samples of a request.
     type Samples;
-    /// What a request asks for.
+    /// Decides what a request is for.
     fn target(&mut self, head: &RequestHead<'_>) -> Target;
     /// The largest body, in bytes.
     fn largest_body(&self) -> usize;
-    /// Takes memory for a body; returns whether there is enough.
+    /// Reserves memory for a body; returns whether there is enough.
     fn reserve(&mut self, bytes: usize) -> bool;
-    /// Gives it back.
+    /// Releases reserved memory.
     fn release(&mut self, bytes: usize);
     /// The samples of a body; or the response, if nothing is to be computed.
     fn samples(&mut self, body: &[u8]) -> Result<Self::Samples, EarlyResponse>;
@@ -79,7 +80,7 @@ impl PageBody {
     }
 }
 
-/// What came of driving a connection.
+/// The result of driving a connection.
 #[derive(Debug)]
 pub(crate) enum Driven<S> {
     /// It waits for its client.
@@ -92,12 +93,12 @@ pub(crate) enum Driven<S> {
 
 const FREE: u8 = 0;
 const OWNED: u8 = 1;
-/// Owned, and something has happened since.
+/// Owned, and events have arrived since.
 const OWNED_AND_NEWS: u8 = 2;
 
 /// One TCP connection, plain or with TLS, and the requests on it.
 pub struct ClientConnection {
-    /// Where the server keeps it.
+    /// Key of the connection in the server's table.
     pub key: usize,
     stream: TcpStream,
     owner: AtomicU8,
@@ -114,13 +115,13 @@ struct ConnectionState {
     out: Outgoing,
     stage: Stage,
     deadline: u64,
-    /// The socket has been emptied since it last had news.
+    /// All bytes have been read since the last event.
     drained: bool,
     /// The client may have closed its side, so a short read does not mean that the socket is empty.
     closing: bool,
 }
 
-/// What a request's head said.
+/// The parts of a request's head that are needed later.
 #[derive(Debug, Clone, Copy)]
 struct Incoming {
     target: Target,
@@ -142,7 +143,7 @@ enum Stage {
     Computing(Incoming),
     /// The response is being sent; then the connection stays, or ends.
     Replying { keep: bool },
-    /// The response is sent, and so many bytes more are read.
+    /// The response has been sent; at most this many more bytes are read and discarded.
     Lingering(usize),
 }
 
@@ -165,7 +166,7 @@ enum Step<S> {
     Predict(S),
 }
 
-/// The connection ends: the client has closed it, it failed, or its time is over.
+/// The connection must be closed: the client has closed it, it failed, or its deadline has passed.
 struct Ended;
 
 impl From<io::Error> for Ended {
@@ -215,18 +216,18 @@ impl ClientConnection {
         self.idle.load(Ordering::Relaxed)
     }
 
-    /// Ends it, whatever it does; its owner notices.
+    /// Closes the connection in any state; its owner detects it.
     pub fn cut(&self) {
         // It may have ended already.
         let _ = self.stream.shutdown(Shutdown::Both);
     }
 
-    /// Ends it after what has arrived already.
+    /// Closes the connection after the requests that have already arrived.
     pub(crate) fn wind_up(&self) {
         let _ = self.stream.shutdown(Shutdown::Read);
     }
 
-    /// Something happened on the socket. `None` if another thread owns the connection, which will look at it.
+    /// Handles an event of the socket. `None` if another thread owns the connection and will handle it.
     pub(crate) fn news<H: Handler>(
         &self,
         handler: &mut H,
@@ -265,7 +266,7 @@ impl ClientConnection {
         self.drive(&mut state, handler)
     }
 
-    /// Does what can be done, and lets go of the connection if it waits.
+    /// Makes all possible progress, and releases the connection when it has to wait.
     fn drive<H: Handler>(
         &self,
         state: &mut ConnectionState,
@@ -299,7 +300,7 @@ impl ConnectionState {
         self.stage = stage;
     }
 
-    /// Reads, understands and sends until there is nothing to do but to wait.
+    /// Reads, parses and sends until the connection has to wait.
     fn advance<H: Handler>(
         &mut self,
         stream: &TcpStream,
@@ -392,7 +393,7 @@ impl ConnectionState {
             }
             ArrivedBytes::Nothing => {
                 self.drained = true;
-                // At its end the server keeps no connection that has nothing to say.
+                // When the server ends, it closes connections without a request.
                 match (&self.stage, handler.ending()) {
                     (Stage::Idle, true) => Err(Ended),
                     _ => Ok(false),
@@ -431,7 +432,7 @@ impl ConnectionState {
             BodyLength::Chunked => (most, true),
         };
         if let Target::Refused(status, reason, allow) = incoming.target {
-            // What follows is not read, so the connection cannot be used again.
+            // The rest of the request is not read, so the connection cannot be used again.
             incoming.keep &= size == 0 && !chunked;
             self.forget(from);
             self.reply(handler, incoming, status, JSON, allow, &error_body(reason));
@@ -472,7 +473,7 @@ impl ConnectionState {
         true
     }
 
-    /// A request has arrived: it is replied to, or its samples are to be computed.
+    /// Handles a complete request: replies to it, or returns its samples to be computed.
     fn understood<H: Handler>(
         &mut self,
         handler: &mut H,
@@ -544,7 +545,7 @@ impl ConnectionState {
         self.enter(Stage::Replying { keep }, handler.now());
     }
 
-    /// Gives back the memory of the present request.
+    /// Releases the memory of the present request.
     fn give_back<H: Handler>(&mut self, handler: &mut H) {
         if let Stage::Body(incoming, ..) | Stage::Chunked(incoming, ..) = &mut self.stage {
             handler.release(std::mem::take(&mut incoming.reserved));

@@ -19,7 +19,7 @@ pub(crate) struct Connections {
     tls: Option<Arc<ServerConfig>>,
     table: Mutex<ConnectionTable>,
     most: usize,
-    /// A client could not be accepted; it is tried again later.
+    /// A client could not be accepted; the next sweep tries again.
     postponed: AtomicBool,
 }
 
@@ -40,7 +40,7 @@ impl ConnectionTable {
 }
 
 impl Connections {
-    /// Nobody yet; `most` may connect.
+    /// No connections yet; at most `most` are accepted.
     pub(crate) fn new(listener: TcpListener, tls: Option<Arc<ServerConfig>>, most: usize) -> Self {
         Self {
             listener,
@@ -80,12 +80,12 @@ impl Connections {
         self.table().count()
     }
 
-    /// Whether nobody is connected.
+    /// Whether there are no connections.
     pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Accepts all clients that wait. If there are too many, the one that has been idle longest goes.
+    /// Accepts all clients that wait. If there are too many, the connection that has been idle longest is closed.
     pub(crate) fn accept(&self, events: &Events, now: u64) {
         loop {
             let stream = match self.listener.accept() {
@@ -108,7 +108,7 @@ impl Connections {
             }
             let mut table = self.table();
             if table.count() >= self.most + self.most / 8 {
-                // Nobody is idle.
+                // No connection is idle.
                 continue;
             }
             let key = match table.free.pop() {
@@ -127,7 +127,7 @@ impl Connections {
         }
     }
 
-    /// Ends the idle connection that would end first.
+    /// Closes the idle connection with the earliest deadline.
     fn make_room(&self) {
         let table = self.table();
         let idle = table.all().filter(|connection| connection.is_idle());
@@ -136,7 +136,7 @@ impl Connections {
         }
     }
 
-    /// Ends what has had its time; tries again to accept clients.
+    /// Closes connections whose deadline has passed, and tries again to accept clients.
     pub(crate) fn sweep(&self, events: &Events, now: u64) {
         for connection in self.table().all() {
             if connection.deadline() <= now {
@@ -149,7 +149,7 @@ impl Connections {
         }
     }
 
-    /// Lets all idle connections end; with `at_once` also those in the middle of a request that is not computed yet.
+    /// Closes all idle connections; with `at_once` also those in the middle of a request that is not computed yet.
     pub(crate) fn wind_up(&self, at_once: bool) {
         for connection in self.table().all() {
             if connection.is_idle() {

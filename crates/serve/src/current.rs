@@ -1,5 +1,5 @@
 //! The model that is served. A newer or better pass with the same inputs and outputs replaces it while requests are
-//! served: what was read before is computed by the old model, what is read afterwards by the new one.
+//! served: requests that were read before are computed by the old model, later ones by the new model.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ pub struct Current {
     origin: ModelOrigin,
     model: RwLock<Arc<Model>>,
     version: AtomicU64,
-    /// The last one that was looked at and not taken.
+    /// The last model that was found and not used.
     refused: Mutex<Option<ModelIdentity>>,
 }
 
-/// What the user said when the model was opened.
+/// The path and the options with which the user opened the model.
 #[derive(Debug)]
 pub struct ModelOrigin {
     /// A pass directory or a merged model, which may be saved anew; or a folder, whose best or last pass may change.
@@ -28,7 +28,7 @@ pub struct ModelOrigin {
     pub options: OpenOptions,
 }
 
-/// What a look at the folder found.
+/// The result of a check of the folder.
 #[derive(Debug)]
 pub enum FolderChange {
     /// The same pass as before.
@@ -76,7 +76,7 @@ impl Current {
             *refused = Some(new.identity);
             return Ok(FolderChange::OtherInterface(directory));
         }
-        // Fails here, not in a thread that computes, if the network cannot be built.
+        // If the network cannot be built, it fails here and not in a thread that computes.
         new.runner()?;
         *self.model.write() = Arc::new(new);
         self.version.fetch_add(1, Ordering::Release);

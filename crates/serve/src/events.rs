@@ -15,7 +15,7 @@ pub(crate) struct Events {
     bell: OwnedFd,
 }
 
-/// Keys of what is not a connection.
+/// Keys of the listening socket and of the bell; all other keys belong to connections.
 pub(crate) const LISTENER: usize = usize::MAX;
 const BELL: usize = usize::MAX - 1;
 
@@ -44,26 +44,26 @@ impl Events {
         Ok(events)
     }
 
-    /// Tells of a socket from now on, and of its present state first.
+    /// Adds a socket; its present state is the first event.
     pub(crate) fn add(&self, socket: impl AsFd, key: usize) -> io::Result<()> {
         let data = EventData::new_u64(key as u64);
         Ok(epoll::add(&self.epoll, socket, data, news())?)
     }
 
-    /// Tells of a socket's present state again.
+    /// Requests a new event with a socket's present state.
     pub(crate) fn again(&self, socket: impl AsFd, key: usize) -> io::Result<()> {
         let data = EventData::new_u64(key as u64);
         Ok(epoll::modify(&self.epoll, socket, data, news())?)
     }
 
-    /// Tells no more of a socket.
+    /// Removes a socket.
     pub(crate) fn remove(&self, socket: impl AsFd) -> io::Result<()> {
         Ok(epoll::delete(&self.epoll, socket)?)
     }
 
     /// Wakes all threads, now and whenever they wait.
     pub(crate) fn ring(&self) {
-        // It can only fail by being full, and then it rings already.
+        // It fails only if the pipe is full, and then the bell already rings.
         let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
     }
 

@@ -1,4 +1,4 @@
-//! What a server counts, in Prometheus' text form.
+//! The counters of an HTTP server, in Prometheus' text form.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -28,11 +28,11 @@ pub(crate) struct RequestFigures {
 pub(crate) enum RequestEnd {
     /// It was computed.
     Computed,
-    /// It could not be understood or computed.
+    /// It could not be parsed or computed.
     Wrong,
     /// The queue was full.
     Refused,
-    /// Who asked is not known.
+    /// The token was missing or wrong.
     Unknown,
 }
 
@@ -65,7 +65,7 @@ impl RequestFigures {
         add(&self.samples, samples as u64);
     }
 
-    /// A request was computed, so long after it was accepted.
+    /// A request was computed; `time` has passed since it was accepted.
     pub(crate) fn waited(&self, time: Duration) {
         add(&self.finished, 1);
         add(&self.waited, time.as_micros() as u64);

@@ -1,5 +1,5 @@
-//! The head of an HTTP/1.1 request, read strictly: what is ambiguous is refused, because a proxy in front may read it
-//! another way.
+//! Reads the head of an HTTP/1.1 request strictly: ambiguous heads are refused, because a proxy in front may interpret
+//! them differently.
 
 /// The longest head that is accepted, in bytes.
 pub(crate) const LONGEST_HEAD: usize = 16 << 10;
@@ -20,7 +20,7 @@ pub struct RequestHead<'a> {
     pub keep: bool,
     /// The name by which the client reached this server.
     pub host: Option<&'a str>,
-    /// Who asks.
+    /// The field `Authorization`.
     pub authorization: Option<&'a str>,
     /// The client sends the body only after `100 Continue`.
     pub waits: bool,
@@ -42,7 +42,7 @@ pub enum HttpMethod {
 /// How long a body is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyLength {
-    /// So many bytes.
+    /// This many bytes.
     Known(u64),
     /// It comes in chunks, each with its length.
     Chunked,
@@ -110,7 +110,7 @@ pub(crate) fn head(bytes: &[u8]) -> Result<Option<RequestHead<'_>>, Malformed> {
         read_field(&mut head, &mut framed, version, field)?;
     }
     if version == 1 && head.host.is_none() {
-        return Err(wrong("a request of HTTP/1.1 has a field Host"));
+        return Err(wrong("a request of HTTP/1.1 needs a field Host"));
     }
     Ok(Some(head))
 }
@@ -139,7 +139,7 @@ fn read_field<'a>(
             if !text()?.eq_ignore_ascii_case("100-continue") {
                 return Err(Malformed {
                     status: 417,
-                    reason: "nothing but 100-continue can be expected",
+                    reason: "the only valid expectation is 100-continue",
                 });
             }
             head.waits = version == 1;

@@ -1,18 +1,19 @@
 //! A trained model over HTTP: JSON in, JSON out.
 //!
-//! A few threads share all connections: each gets events of some sockets, reads the request, checks every field of
-//! its samples, computes them if one of the runners is free, and sends the response; so a lonely request changes threads
-//! nowhere and waits for nobody. If all runners compute, requests go into a bounded queue, and who finishes a batch takes
-//! what waits as the next one: batches grow with the load. A full queue is an immediate 503.
+//! A few threads share all connections: each gets events of some sockets, reads the request, checks every field of its
+//! samples, computes them if one of the runners is free, and sends the response. So without load a request stays on one
+//! thread and does not wait. If all runners compute, requests go into a bounded queue, and a thread that finishes a batch
+//! takes all waiting requests as the next one: batches grow with the load. If the queue is full, the reply is 503.
 //!
 //! # Map, in reading order
 //!
 //! - [`head`], [`chunks`]: requests as bytes. [`reply`]: responses as bytes. [`transport`]: plain or through TLS.
 //! - [`connection`]: the state machine of a client. [`connections`]: all of them. [`events`]: what happens on sockets.
-//! - [`routes`]: what a path means. [`access`]: who may ask. [`openapi`]: the description of the interface.
+//! - [`routes`]: what a path means. [`access`]: which requests are allowed. [`openapi`]: the description of the
+//!   interface.
 //! - [`queue`]: the bounded queue of samples. [`merge`]: several requests as one batch. [`compute`]: from requests to
 //!   responses. [`current`]: the model that is served, and its replacement by a newer pass.
-//! - [`worker`]: a thread. [`figures`]: what it counts. [`server`]: all of it together.
+//! - [`worker`]: a thread. [`figures`]: counters. [`server`]: starts the threads and keeps the time.
 
 pub mod access;
 mod chunks;

@@ -1,4 +1,4 @@
-//! Several batches of the same inputs as one.
+//! Joins several batches of the same inputs to one.
 
 use std::sync::Arc;
 

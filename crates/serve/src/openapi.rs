@@ -6,7 +6,7 @@ use predict::sample::{InputField, expected};
 use serde_json::{Map, Value, json};
 use trainer::data::ElementKind;
 
-/// The name of the pass that a model is of, as responses have it.
+/// The name of a model's pass, as responses have it.
 pub(crate) fn pass_name(model: &Model) -> String {
     let name = model.located.directory.file_name().unwrap_or_default();
     name.to_string_lossy().into_owned()

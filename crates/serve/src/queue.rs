@@ -1,10 +1,11 @@
-//! The queue between connections and computing: bounded in samples. Who puts something in also computes it if a runner is
-//! free; so a lonely request changes threads nowhere, and under load what waits is taken together.
+//! The queue between connections and computing, with a limit in samples. The thread that adds a request also computes
+//! it if a runner is free. So without load a request stays on one thread, and under load waiting requests are computed
+//! together.
 
 use std::collections::VecDeque;
 use words::lock::{Mutex, MutexGuard};
 
-/// Something that waits, with the number of samples in it.
+/// A waiting item, with its number of samples.
 #[derive(Debug)]
 struct Entry<T> {
     samples: usize,
@@ -26,7 +27,7 @@ struct QueueState<T, R> {
 }
 
 impl<T, R> RequestQueue<T, R> {
-    /// A queue for so many samples. One request may have more than that if the queue is empty.
+    /// A queue for `capacity` samples. A single request may have more if the queue is empty.
     pub(crate) fn new(capacity: usize, runners: Vec<R>) -> Self {
         Self {
             state: Mutex::new(QueueState {
@@ -42,7 +43,7 @@ impl<T, R> RequestQueue<T, R> {
         self.state.lock()
     }
 
-    /// Adds an item of so many samples, or returns it if there is no room.
+    /// Adds an item of `samples` samples, or returns it if there is no room.
     pub(crate) fn push(&self, samples: usize, item: T) -> Result<(), T> {
         let mut state = self.state();
         if state.samples > 0 && state.samples + samples > self.capacity {
@@ -53,8 +54,8 @@ impl<T, R> RequestQueue<T, R> {
         Ok(())
     }
 
-    /// Takes what waits, up to `most` samples, with a runner for it; `None` if nothing waits or no runner is free: then
-    /// whoever has one will take it.
+    /// Takes waiting items, up to `most` samples, with a runner for them; `None` if nothing waits or no runner is free:
+    /// then a thread that has a runner will take them.
     pub(crate) fn begin(&self, most: usize, taken: &mut Vec<T>) -> Option<R> {
         let mut state = self.state();
         if state.entries.is_empty() {
@@ -65,7 +66,7 @@ impl<T, R> RequestQueue<T, R> {
         Some(runner)
     }
 
-    /// Takes what waits for a runner that has finished; gives the runner back if that is nothing.
+    /// Takes waiting items for a runner that has finished; if there are none, the runner becomes free.
     pub(crate) fn next(&self, runner: R, most: usize, taken: &mut Vec<T>) -> Option<R> {
         let mut state = self.state();
         if state.entries.is_empty() {
@@ -83,7 +84,7 @@ impl<T, R> RequestQueue<T, R> {
 }
 
 impl<T, R> QueueState<T, R> {
-    /// Takes the first item, and as many of those behind it as fit.
+    /// Takes the first item, and as many of the following ones as fit.
     fn take(&mut self, most: usize, taken: &mut Vec<T>) {
         let mut samples = 0;
         while let Some(next) = self.entries.front() {

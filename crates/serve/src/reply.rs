@@ -7,7 +7,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 /// Type of a JSON response.
 pub(crate) const JSON: &str = "application/json";
 
-/// What a response says of itself.
+/// The fields of a response's head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ReplyHead<'a> {
     /// Status code.

@@ -1,4 +1,4 @@
-//! What a path means, and who may ask for it.
+//! Decides what a request is for, and whether it is allowed.
 
 use crate::access::ClientAccess;
 use crate::head::{HttpMethod, RequestHead};
@@ -7,7 +7,7 @@ const PAGE: &str = include_str!("page/index.html");
 const SCRIPT: &str = include_str!("page/app.js");
 const STYLE: &str = include_str!("page/style.css");
 
-/// What is asked for.
+/// What a request is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
     /// Outputs for the samples of the body.
@@ -24,7 +24,8 @@ pub enum Target {
     Refused(u16, &'static str, Option<&'static str>),
 }
 
-/// What a request asks for. The page itself has no secret: it asks for the token.
+/// Decides what a request is for. The page itself needs no token, because it has no secret: it asks the user for the
+/// token.
 pub(crate) fn target(head: &RequestHead<'_>, access: &ClientAccess) -> Target {
     let get = matches!(head.method, HttpMethod::Get | HttpMethod::Head);
     let (found, open) = match head.path {
@@ -51,7 +52,7 @@ pub(crate) fn target(head: &RequestHead<'_>, access: &ClientAccess) -> Target {
             ),
             ClientAccess::Loopback => Target::Refused(
                 403,
-                "this server is only for the machine it runs on; ask http://127.0.0.1 or http://localhost there",
+                "this server is only for the machine it runs on; use http://127.0.0.1 or http://localhost there",
                 None,
             ),
         };
@@ -64,7 +65,7 @@ pub(crate) fn target(head: &RequestHead<'_>, access: &ClientAccess) -> Target {
     match (wanted, found) {
         (true, found) => found,
         (false, Target::Predict) => Target::Refused(405, "send samples with POST", Some("POST")),
-        (false, _) => Target::Refused(405, "this path is only read", Some("GET, HEAD")),
+        (false, _) => Target::Refused(405, "this path is read-only", Some("GET, HEAD")),
     }
 }
 

@@ -17,9 +17,9 @@ use crate::figures::RequestFigures;
 use crate::queue::RequestQueue;
 use crate::worker::{BODIES, ServeWorker, Shared};
 
-/// Time between two looks at the clock and at deadlines.
+/// Interval between two checks of the clock and of deadlines.
 const TICK: Duration = Duration::from_millis(200);
-/// The same at the end.
+/// The same while the server ends.
 const LAST_TICKS: Duration = Duration::from_millis(20);
 /// Time for requests that are still arriving when the server ends.
 const GRACE: Duration = Duration::from_secs(10);
@@ -29,7 +29,7 @@ const OTHER_FILES: u64 = 64;
 /// How a server runs.
 #[derive(Debug)]
 pub struct ServeSettings {
-    /// Who may ask.
+    /// Which requests are allowed.
     pub access: ClientAccess,
     /// Number of threads that compute.
     pub threads: usize,
@@ -39,7 +39,7 @@ pub struct ServeSettings {
     pub largest_body: usize,
     /// Certificate and key, to serve HTTPS.
     pub tls: Option<Arc<rustls::ServerConfig>>,
-    /// Time between two looks for a newer pass.
+    /// Interval between two checks for a newer pass.
     pub look: Duration,
     /// Version of the program.
     pub version: String,
@@ -104,7 +104,7 @@ impl HttpServer {
             }
         })
         .map_err(failed)?;
-        // One more than compute: it reads, refuses and replies to probes while all others compute.
+        // One more than the number of runners: it reads, refuses and replies to probes while all others compute.
         let mut running = Vec::new();
         for number in 0..=threads {
             let shared = shared.clone();
@@ -188,7 +188,7 @@ fn keep_time(shared: &Shared) {
         shared.now.store(now(), Ordering::Relaxed);
         shared.connections.sweep(&shared.events, now());
     }
-    // Nobody is accepted any more. What fails here ends with the process.
+    // No client is accepted any more. A failure here does no harm, because the process ends.
     let _ = shared.events.remove(shared.connections.listener());
     let _ = rustix::net::shutdown(shared.connections.listener(), rustix::net::Shutdown::Both);
     let last = Instant::now();
@@ -227,7 +227,7 @@ fn watching(shared: &Shared, period: Duration, tell: &dyn Fn(String)) {
             ),
             Err(error) => {
                 shared.figures.replaced(false);
-                format!("keep the model: {error}")
+                format!("the model is kept, because a newer one cannot be opened: {error}")
             }
         };
         if text != last {

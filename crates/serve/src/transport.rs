@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rustix::buffer::spare_capacity;
 use rustls::{ServerConfig, ServerConnection};
 
-/// Room that is made for a read, in bytes: usually, and at least.
+/// Bytes of buffer that are reserved for a read.
 const ROOM: usize = 8 << 10;
 const LEAST_ROOM: usize = 512;
 
@@ -102,7 +102,7 @@ impl ClientTransport {
                 }
                 let state = tls.process_new_packets();
                 let state = state.map_err(|error| {
-                    // The client is told why, if it reads.
+                    // The TLS alert tells the client the reason, if it still reads.
                     let _ = tls.write_tls(&mut socket);
                     io::Error::new(io::ErrorKind::InvalidData, error)
                 })?;
@@ -142,12 +142,12 @@ impl ClientTransport {
         }
     }
 
-    /// Says that nothing more will be sent.
+    /// Tells the client that nothing more will be sent.
     pub fn finish(&mut self, stream: &TcpStream) {
         if let ClientTransport::Tls(tls) = self {
             tls.send_close_notify();
             let mut socket = stream;
-            // The client may be gone, or slow; then it sees the end of the connection instead.
+            // If the client is gone or slow, it detects the end of the connection instead.
             let _ = tls.write_tls(&mut socket);
         }
         let _ = stream.shutdown(std::net::Shutdown::Write);

@@ -25,7 +25,7 @@ use crate::routes::{Target, target};
 /// Memory for the bodies of requests that are being read, in bytes.
 pub(crate) const BODIES: usize = 256 << 20;
 
-/// What threads share.
+/// The state that all threads share.
 pub(crate) struct Shared {
     /// The model.
     pub current: Current,
@@ -33,7 +33,7 @@ pub(crate) struct Shared {
     pub queue: ServerQueue,
     /// Counters.
     pub figures: RequestFigures,
-    /// Who may ask.
+    /// Which requests are allowed.
     pub access: ClientAccess,
     /// The largest body, in bytes.
     pub largest_body: usize,
@@ -59,7 +59,7 @@ pub(crate) struct ServeWorker {
     model: Arc<Model>,
     version: u64,
     date: String,
-    /// The second, since the server began, that `date` is of.
+    /// The second for which `date` was written, counted from the start of the server.
     second: u64,
 }
 

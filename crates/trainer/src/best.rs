@@ -1,9 +1,9 @@
-//! Which pass is the best one, which models are kept, and when training has gone on long enough.
+//! Decides which pass is the best one, which models are kept, and when training ends early.
 //!
 //! All three are functions of the test results of finished passes ([`Scores`]), which trainer 0 keeps in a file next to
 //! the models (`scores_file`). A decision about pass `p` reads only the results of the passes before `p`. So a job that
-//! rolled back, or a replacement of trainer 0, decides again what was decided before, and what an earlier run left
-//! behind for later passes has no influence.
+//! rolled back, or a replacement of trainer 0, makes the same decisions again, and results that an earlier run left for
+//! later passes have no influence.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -44,7 +44,7 @@ pub struct UnknownMeasure {
     pub known: Vec<String>,
 }
 
-/// A guess at what was meant, among full and plain names.
+/// The closest known name, full or plain, as the end of the message.
 fn meant(wanted: &str, known: &[String]) -> String {
     let plain = known.iter().map(|name| words::result::plain_name(name));
     let names: Vec<String> = plain.chain(known.iter().cloned()).collect();
@@ -55,14 +55,14 @@ fn meant(wanted: &str, known: &[String]) -> String {
 impl Measure {
     /// Whether the tests of a model measure `wanted`, before any of them has run.
     pub fn check(wanted: &str, model: &ModelConfig) -> Result<(), UnknownMeasure> {
-        // A model whose evaluators cannot be made is refused elsewhere, with the reason.
+        // A model whose evaluators cannot be built is refused elsewhere, with the reason.
         let evaluators = nn::Evaluators::new(model);
         let values = evaluators.map_or_else(|_| Vec::new(), |evaluators| evaluators.values());
         Measure::choose(Some(wanted), &values, model).map(|_| ())
     }
 
-    /// The measure that is meant by `wanted`, a full name or a plain one, among the values of the model's evaluators.
-    /// Without it, the first evaluator that has a direction, or else the cost.
+    /// Finds the measure that `wanted`, a full or a plain name, selects among the values of the model's evaluators.
+    /// Without `wanted`: the first evaluator that has a direction, otherwise the cost.
     pub fn choose(
         wanted: Option<&str>,
         values: &[(String, f64)],
@@ -154,7 +154,7 @@ impl Keep {
     };
 }
 
-/// `--keep` has another form.
+/// The value of `--keep` has none of the allowed forms.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error(
     "best, last:N, best,last:N or all is expected, with N of 1 or more: a resume needs the newest model"
@@ -218,7 +218,7 @@ pub struct Scores {
 }
 
 impl Scores {
-    /// Passes are compared by `measure` from now on; values of another measure are forgotten.
+    /// Compares passes by `measure` from now on; values of another measure are removed.
     pub fn measured_by(&mut self, measure: Option<Measure>) {
         if self.measure != measure {
             for score in self.passes.values_mut() {
@@ -228,7 +228,8 @@ impl Scores {
         }
     }
 
-    /// Pass `pass` has ended. What is known of later passes is from before a roll-back or from an earlier run.
+    /// Adds the result of a finished pass. Results of later passes are removed: they are from before a roll-back or
+    /// from an earlier run.
     pub fn add(&mut self, pass: u32, value: Option<f64>, saved: bool) {
         self.passes.retain(|known, _| *known < pass);
         let score = Score {
@@ -268,7 +269,7 @@ impl Scores {
         self.best_of(u32::MAX, |score| score.kept)
     }
 
-    /// The best pass for people, with the best model that is kept if that is another.
+    /// The best pass as it is reported, with the best model that is kept if that is of another pass.
     pub fn told_best(&self) -> Option<words::result::Best> {
         let (BestPass { pass, value }, measure) = self.best().zip(self.measure.as_ref())?;
         let kept = self.best_kept().map(|kept| kept.pass);
@@ -322,14 +323,15 @@ impl Scores {
             .collect()
     }
 
-    /// Corrects what a process noted that ended before it had saved, and what was deleted since.
+    /// Corrects which directories are kept: a process may have ended before it had saved, or a user may have deleted
+    /// some.
     pub(crate) fn check_kept(&mut self, exists: impl Fn(u32) -> bool) {
         for (pass, score) in &mut self.passes {
             score.kept &= exists(*pass);
         }
     }
 
-    /// The directory of this pass is gone.
+    /// Notes that the directory of this pass was removed.
     pub fn removed(&mut self, pass: u32) {
         if let Some(score) = self.passes.get_mut(&pass) {
             score.kept = false;

@@ -20,7 +20,7 @@ use crate::settings::TrainerSettings;
 /// Batches of each data source that are computed.
 const BATCHES: u64 = 3;
 
-/// A model with more values than this is not drawn just to be checked.
+/// The initial values of a model with more values than this are not drawn for a check.
 const VALUES: usize = 200_000_000;
 
 /// Fields of the configuration that a problem can be about.
@@ -28,10 +28,10 @@ const TRAINING: &str = "data_config";
 const TEST: &str = "test_data_config";
 const SETTINGS: &str = "opt_config";
 
-/// What is said of a network that has nothing to minimise.
+/// The message about a network without a cost.
 pub(crate) const NO_COST: &str = "none of the outputs is a cost, so nothing would be learned";
 
-/// What stands before the name of an evaluator that a problem is about.
+/// Prefix of a problem's subject if it is an evaluator.
 const EVALUATOR: &str = "evaluator ";
 
 /// Something that would stop a job.
@@ -44,19 +44,19 @@ pub struct JobProblem {
     pub text: String,
 }
 
-/// What a check found out.
+/// The result of a check.
 #[derive(Debug, Default)]
 pub struct Findings {
-    /// What would stop a job.
+    /// Everything that would stop a job.
     pub problems: Vec<JobProblem>,
-    /// What was tried, as sentences.
+    /// The parts that were computed without a problem, as sentences.
     pub tried: Vec<String>,
     /// Whether the network does not fit into this machine's memory, so that it cannot be tried.
     too_large: bool,
 }
 
 impl Findings {
-    /// Adds a problem, unless it is known: training and test data often share one.
+    /// Adds a problem unless it was found before: training and test data often have the same one.
     fn problem(&mut self, subject: Option<&str>, text: impl Into<String>) {
         let (subject, text) = (subject.map(str::to_owned), text.into());
         let is_layer = subject
@@ -98,7 +98,7 @@ pub fn check_described(config: &TrainerConfig, memory: Option<u64>) -> Findings 
     findings
 }
 
-/// Checks what a configuration describes; the network, if it can be built.
+/// Checks the model and the settings; returns the network, if it can be built.
 fn described(
     config: &TrainerConfig,
     memory: Option<u64>,
@@ -156,7 +156,7 @@ fn described(
     Some(network)
 }
 
-/// What every trainer refuses before it opens its data, by the functions that it calls.
+/// The problems for which every trainer refuses a configuration before it opens its data, found by the same functions.
 pub fn refused(config: &TrainerConfig) -> Vec<JobProblem> {
     let mut findings = Findings::default();
     match &config.model_config {
@@ -203,11 +203,11 @@ fn gigabytes(bytes: u64) -> String {
     format!("{:.1}", bytes as f64 / 1e9)
 }
 
-/// Refuses what cannot be trained, whatever the data are: training calls it, too.
+/// Refuses settings with which no data could be trained; training calls it too.
 pub(crate) fn trainable(settings: &OptimizationConfig) -> Result<(), TrainError> {
     match settings.batch_size {
         1.. => Ok(()),
-        // What v1's message has where nothing was set.
+        // The default of v1's message, for configurations that do not call settings.
         0 if settings.algorithm == "async_sgd" && settings.learning_rate == 1.0 => {
             Err(TrainError::NoSettings)
         }
@@ -215,7 +215,8 @@ pub(crate) fn trainable(settings: &OptimizationConfig) -> Result<(), TrainError>
     }
 }
 
-/// The learning settings that no rule can be made of, each with the layer that has it or the settings of all.
+/// Adds the parameters whose learning settings give no valid rule, each with its layer, or `opt_config` for settings of
+/// all.
 fn learning(config: &TrainerConfig, model: &ModelConfig, findings: &mut Findings) {
     let refused = rules::refused(&config.opt_config, &model.parameters);
     let Some(first) = refused.first() else {
@@ -292,8 +293,8 @@ fn sizes(model: &ModelConfig, findings: &mut Findings) {
             findings.problem(
                 Some(&output.name),
                 format!(
-                    "layer '{}' has size {}, but data layer '{}', with which cost '{}' compares it, has {} classes: make both sizes equal",
-                    output.name, size(output), label.name, cost.name, size(label)
+                    "cost '{}' compares layer '{}' of size {} with data layer '{}', which has {} classes: make both sizes equal",
+                    cost.name, output.name, size(output), label.name, size(label)
                 ),
             );
         }
@@ -324,7 +325,7 @@ struct Trial<'a> {
 
 impl<'a> Trial<'a> {
     fn new(config: &'a TrainerConfig, network: Network, settings: &'a TrainerSettings) -> Self {
-        // As with servers: what is kept by row is never held as a whole.
+        // As with servers, a table that is updated by row is never held as a whole.
         let held = |spec: &ParameterSpec| !spec.by_row || spec.is_static;
         let specs = network.parameters();
         let values: usize = specs

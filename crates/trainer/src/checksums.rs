@@ -4,9 +4,9 @@
 //! 3f0a…  ___fc_layer_0__.w0
 //! ```
 //!
-//! v1's files are as they were, and directories without checksums are used as before. Tables that servers saved have their
-//! own. Of what servers saved in `canoe.servers/`, the manifests have checksums here, and all else in the manifests: so the
-//! checksum of this file alone tells the directory from every other.
+//! The files of v1's format are unchanged, and directories without `canoe.sums` can still be used. Tables that servers
+//! saved (`pserver.NNNN`) have checksums of their own. Of `canoe.servers/`, this file has the checksums of the manifests,
+//! and the manifests those of the other files. So the checksum of `canoe.sums` identifies the whole directory.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -56,7 +56,7 @@ impl DirectorySums {
         Ok(Self(read(directory).map_err(failed)?))
     }
 
-    /// Refuses a file that is not as it was saved.
+    /// Refuses a file that has changed since it was saved.
     pub fn check(&self, path: &Path) -> Result<(), ParameterFileError> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let Some(sums) = &self.0 else {
@@ -81,7 +81,7 @@ impl DirectorySums {
     }
 }
 
-/// The text of [`SUMS`] for a directory that is complete but for this file.
+/// The text of [`SUMS`] for a directory in which only this file is missing.
 pub(crate) fn of_directory(directory: &Path) -> io::Result<String> {
     let mut lines = Vec::new();
     for entry in fs::read_dir(directory)? {
@@ -126,8 +126,7 @@ fn manifests(directory: &Path) -> io::Result<Vec<String>> {
     Ok(found)
 }
 
-/// The manifests in a directory that were not saved with it. Of one that was saved without checksums of them, nothing can
-/// be said.
+/// The manifests in a directory that were not saved with it; none if the directory has no checksums of manifests.
 pub(crate) fn added_manifests(directory: &Path, sums: &[FileSum]) -> io::Result<Vec<String>> {
     let mut found = manifests(directory)?;
     let known = sums.iter().any(|file| file.name.starts_with(SERVERS));
@@ -135,8 +134,7 @@ pub(crate) fn added_manifests(directory: &Path, sums: &[FileSum]) -> io::Result<
     Ok(found)
 }
 
-/// What is wrong with the servers' state of a directory, as a sentence: a manifest is not the one that was saved, or is
-/// missing, or was added.
+/// What is wrong with the servers' state of a directory, as a sentence: a manifest was changed, is missing, or was added.
 pub(crate) fn wrong_state(directory: &Path) -> io::Result<Option<String>> {
     let sums = read(directory)?.unwrap_or_default();
     for file in sums.iter().filter(|file| file.name.starts_with(SERVERS)) {

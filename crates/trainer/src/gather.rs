@@ -1,7 +1,7 @@
 //! `--distribute_test`: combines the evaluators' sums of all trainers through the parameter servers.
 //!
-//! Servers can only sum vectors over trainers. An evaluator's sums may have any length, so each trainer writes its part
-//! after those of the trainers before it, with zeros elsewhere: the sum is the concatenation. All trainers read the
+//! Servers can only sum vectors over trainers. An evaluator's sums may have any length, so each trainer places its part
+//! after those of the trainers before it, with zeros elsewhere: then the sum is the concatenation. All trainers read the
 //! same result, in trainer order.
 
 use nn::Evaluators;

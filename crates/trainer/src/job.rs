@@ -1,4 +1,4 @@
-//! Assembles a trainer and runs what was asked for: train, test, check gradients, measure times.
+//! Assembles a trainer and runs its task: train, test, check gradients, or measure times.
 
 pub(crate) mod parts;
 mod test;
@@ -170,7 +170,7 @@ fn train(
         .then(|| saver(config, settings, measure))
         .transpose()?;
     if let Some(saver) = &saver {
-        // Better now than after a pass of an hour.
+        // Checked before training, because otherwise the user would see it only after the first pass.
         pass_directory::check_writable(&saver.save_dir)?;
     }
     if let Some(saver) = &saver {
@@ -178,7 +178,7 @@ fn train(
         if scores_file::is_taken(&saver.save_dir) {
             let best = saver.save_dir.join(scores_file::BEST);
             let text = format!(
-                "{} is no link, so it stays as it is and does not name the best model; move it away to have the link",
+                "{} is not a link, so it is not changed and does not name the best model; move it away to get the link",
                 best.display()
             );
             report.warn(Topic::Saving, text);
@@ -211,8 +211,7 @@ fn put_in_order(save_dir: &Path) -> Result<(), TrainError> {
     })
 }
 
-/// Refuses what does not work when tables stay on the servers: a test needs whole tables, and a process that plays
-/// several trainers holds only one set of values.
+/// Refuses test data if tables stay on the servers: a test during training needs whole tables.
 fn check_unheld(
     settings: &TrainerSettings,
     network: &Network,
@@ -340,7 +339,7 @@ fn connect(
     Ok((Box::new(updater), start))
 }
 
-/// Says which saved states could not be restored, and that the job continues from one because there is no snapshot.
+/// Reports which saved states could not be restored, and from which one the job continues because no snapshot is newer.
 fn tell_continued(saves: &Saves, report: &mut dyn Reporter) {
     for reason in saves.refusals() {
         let text = format!("a saved state cannot be restored, so an older one is used: {reason}");
@@ -407,12 +406,12 @@ pub(crate) fn terms(
 fn check_terms(network: &Network, averaged: bool) -> Result<(), TrainError> {
     if network.parameters().iter().any(|p| p.by_row) {
         return Err(TrainError::Configuration(
-            "asks for num_batches_per_send_parameter above 1 and for sparse_update, which do not go together: every trainer would have to hold the whole table",
+            "asks for num_batches_per_send_parameter above 1 and for sparse_update, which cannot be combined: every trainer would have to hold the whole table",
         ));
     }
     if averaged {
         return Err(TrainError::Configuration(
-            "asks for num_batches_per_send_parameter above 1 and for a ModelAverage, which do not go together: what is saved is the average over trainers",
+            "asks for num_batches_per_send_parameter above 1 and for a ModelAverage, which cannot be combined: the average over trainers is what is saved",
         ));
     }
     Ok(())
@@ -451,7 +450,7 @@ fn resume(
     Ok(())
 }
 
-/// What passes are compared by; `None` if they are not tested.
+/// The measure by which passes are compared; `None` if they are not tested.
 fn measure(
     config: &TrainerConfig,
     settings: &TrainerSettings,
@@ -480,7 +479,7 @@ fn patience(settings: &TrainerSettings, measured: bool) -> Result<Option<u32>, T
     }
 }
 
-/// Says which test results of this run are missing: without them another pass may be the best.
+/// Reports which test results of this run are missing: without them another pass may be the best.
 fn tell_lost_scores(saver: &Saver, report: &mut dyn Reporter) {
     let known = |pass: &u32| saver.scores.passes.contains_key(pass);
     let mut tested = saver.note.iter().flat_map(SavedNote::tested_passes);
@@ -494,7 +493,7 @@ fn tell_lost_scores(saver: &Saver, report: &mut dyn Reporter) {
     report.warn(Topic::Resume, text);
 }
 
-/// Says what is wrong with the directories that this run has saved before.
+/// Reports damage to the directories that this run has saved before.
 fn tell_damage(
     config: &TrainerConfig,
     settings: &TrainerSettings,

@@ -12,10 +12,11 @@
 //! - [`updater`]: turns gradients into new values; [`rules`] and [`loading`]: how parameters change and start.
 //! - [`saving`], [`pass_directory`], [`parameter_file`], [`state_file`]: models on disk, written atomically.
 //! - [`best`], [`scores_file`]: which pass is the best, which models are kept, when training ends early.
-//! - [`passes_to_test`], [`tested_model`], [`saved_rows`], [`tester`], [`gather`], [`predict`], [`check`], [`checkgrad`], [`timing`]: what else can be done with a model.
-//! - [`checksums`], [`verify`]: whether a pass directory is as it was saved.
+//! - [`passes_to_test`], [`tested_model`], [`saved_rows`], [`tester`], [`gather`], [`predict`]: tests and predictions
+//!   with saved models. [`check`], [`checkgrad`], [`timing`]: `canoe check`, `--job=checkgrad` and `--job=time`.
+//! - [`checksums`], [`verify`]: detect changes of a pass directory since it was saved.
 //! - [`model`]: a finished model read from its directory; [`merged`]: a model in one file, as v1 merged it.
-//! - [`output_file`]: what a command writes for its user.
+//! - [`output_file`]: writes a command's result file atomically.
 //! - [`report`], [`meter`], [`parameter_sizes`], [`parameter_statistics`], [`inspect`], [`log`]: what a trainer
 //!   reports, in v1's wording.
 //!

@@ -199,7 +199,7 @@ pub struct Merged {
     places: Vec<MergedEntry>,
 }
 
-/// Where a parameter stands in the file.
+/// The position of a parameter in the file.
 #[derive(Debug)]
 struct MergedEntry {
     name: String,

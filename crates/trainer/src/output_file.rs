@@ -1,4 +1,4 @@
-//! A file that a command writes for its user: it appears under its name when it is complete.
+//! Writes a command's result file, which appears under its name only when it is complete.
 //!
 //! | what the name means | what happens |
 //! |---|---|
@@ -6,8 +6,8 @@
 //! | a link | its target is replaced, the link stays |
 //! | a device, a FIFO, an open file of a process (`/dev/stdout`, `/dev/fd/3`) | it is written to |
 //!
-//! Two commands that write the same file do not disturb each other: the last one to end is who wins. Where the file system
-//! allows it, a file has no name until it is complete, so nothing is left of a command that was killed.
+//! Two commands that write the same file do not disturb each other: the file of the one that ends last remains. Where the
+//! file system allows it, the file has no name until it is complete, so a killed command leaves nothing.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -28,24 +28,24 @@ pub struct OutputFile {
     place: FilePlace,
 }
 
-/// Where the bytes are until they are complete.
+/// Where the bytes are until the file is complete.
 #[derive(Debug)]
 enum FilePlace {
-    /// Where they belong: a device, a FIFO.
+    /// In the device or FIFO itself.
     There,
-    /// In a file without a name, which is for this one.
+    /// In a file without a name, which will get this path.
     Unnamed(PathBuf),
     /// In a file with another name.
     Part {
-        /// The other name.
+        /// The temporary path.
         part: PathBuf,
-        /// Its own.
+        /// The path that the file will get.
         target: PathBuf,
     },
 }
 
 impl OutputFile {
-    /// Begins to write what a user named.
+    /// Begins to write the file that a user named.
     pub fn create(path: &Path) -> io::Result<Self> {
         Self::begin(path, unnamed)
     }
@@ -85,7 +85,7 @@ impl OutputFile {
             }
         };
         if let Some(old) = found {
-            // Only root may give files away; the mode is what matters.
+            // Only root may change the owner; the mode is what matters.
             let _ = std::os::unix::fs::fchown(&written.file, Some(old.uid()), Some(old.gid()));
             let mode = Permissions::from_mode(old.mode() & MODE);
             written.file.set_permissions(mode)?;
@@ -112,7 +112,7 @@ impl OutputFile {
 impl Drop for OutputFile {
     fn drop(&mut self) {
         if let FilePlace::Part { part, .. } = &self.place {
-            // An incomplete file is of no use, and nobody would find it.
+            // An incomplete file is useless, and nobody would know its name.
             let _ = fs::remove_file(part);
         }
     }
@@ -134,8 +134,7 @@ impl Seek for OutputFile {
     }
 }
 
-/// The file that a name means after all links; `None` for an open file of a process, which is no name that could be
-/// replaced.
+/// The path of the file after all links; `None` for an open file of a process, which has no name that could be replaced.
 fn target(path: &Path) -> io::Result<Option<PathBuf>> {
     let mut path = path.to_owned();
     for _ in 0..LINKS {
@@ -173,14 +172,14 @@ fn part(target: &Path) -> PathBuf {
     target.with_file_name(format!(".{name}.{}-{count}.part", std::process::id()))
 }
 
-/// A file without a name in a folder, where the file system has such.
+/// Creates a file without a name (`O_TMPFILE`) in a folder, if its file system supports that.
 #[cfg(target_os = "linux")]
 fn unnamed(folder: &Path) -> Option<File> {
     use rustix::fs::{Mode, OFlags};
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
     let file = rustix::fs::open(folder, flags, Mode::from_raw_mode(0o666)).ok()?;
     let file = File::from(file);
-    // Its name is given by way of this one.
+    // linkat names the file by way of this path.
     by_descriptor(&file).exists().then_some(file)
 }
 

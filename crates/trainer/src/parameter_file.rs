@@ -43,7 +43,7 @@ pub enum ParameterFileError {
     },
     /// The header is not that of a parameter file.
     #[error(
-        "{path} is not a parameter file: format {format}, {width} bytes a value (format 0 with 4 bytes is expected)"
+        "{path} is not a parameter file: format {format}, {width} bytes per value (format 0 with 4 bytes is expected)"
     )]
     Foreign {
         /// Path of the file.
@@ -73,9 +73,9 @@ pub enum ParameterFileError {
         /// Path of the file.
         path: PathBuf,
     },
-    /// The checksums of the directory, which are of all its files, are not of this one.
+    /// `canoe.sums`, which should list all files of the directory, does not list this one.
     #[error(
-        "canoe.sums, which has the checksums of what was saved, does not have {path}: one of them is damaged; use another pass, or, if you added the file on purpose, delete canoe.sums"
+        "canoe.sums, which has the checksums of all saved files, does not have one of {path}: one of the two is damaged; use another pass, or, if you added the file on purpose, delete canoe.sums"
     )]
     Unlisted {
         /// Path of the file.
@@ -111,7 +111,7 @@ fn write_to(out: &mut impl Write, values: &[f32]) -> io::Result<()> {
     write_values(out, values)
 }
 
-/// Writes the header of a parameter with so many values.
+/// Writes the header of a parameter with `values` values.
 pub(crate) fn write_header(out: &mut impl Write, values: usize) -> io::Result<()> {
     out.write_all(&0i32.to_le_bytes())?;
     out.write_all(&4u32.to_le_bytes())?;

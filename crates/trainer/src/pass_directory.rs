@@ -113,7 +113,7 @@ pub fn complete(save_dir: &Path, pass: u32) -> Result<PathBuf, PassDirectoryErro
     let path = save_dir.join(name(pass, None));
     let old = replacing::old(&path);
     let whole = |path: &Path| path.join(DONE).is_file();
-    // While it is replaced it has its other name, for a moment or, after a crash, until the next start.
+    // While the directory is replaced it has a hidden name: for a moment or, after a crash, until the next start.
     for _ in 0..REPLACED {
         if whole(&path) {
             return Ok(path);
@@ -139,8 +139,8 @@ pub fn complete_now(save_dir: &Path, pass: u32) -> Option<PathBuf> {
     [path, old].into_iter().find(whole)
 }
 
-/// Removes a pass that is no longer needed, with the models saved inside it, so that no reader sees a part of one. One
-/// with files that no save has written is put aside.
+/// Removes the directory of a pass that is no longer needed, and those saved inside the pass, so that no reader sees part
+/// of one. A directory with files that no save has written is renamed instead.
 pub fn remove(save_dir: &Path, pass: u32) {
     let whole = name(pass, None);
     let inside = format!("{whole}-");
@@ -149,7 +149,7 @@ pub fn remove(save_dir: &Path, pass: u32) {
         let found = found.to_string_lossy();
         if *found == *whole || found.starts_with(&inside) {
             let path = save_dir.join(&*found);
-            // What cannot be removed only costs disk space.
+            // A directory that cannot be removed only costs disk space.
             let _ = match has_added(&path) {
                 true => put_aside(&path).map(drop),
                 false => replacing::retire(&path, &path),
@@ -158,7 +158,7 @@ pub fn remove(save_dir: &Path, pass: u32) {
     }
 }
 
-/// Whether a directory has something that was not saved with it.
+/// Whether a directory has files that were not saved with it.
 pub(crate) fn has_added(directory: &Path) -> bool {
     let Ok(Some(sums)) = checksums::read(directory) else {
         return false;
@@ -166,13 +166,13 @@ pub(crate) fn has_added(directory: &Path) -> bool {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let mut names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     names.any(|name| {
-        // Of NFS: what another process has open.
+        // NFS keeps deleted files under this name while a process has them open.
         let own = [SUMS, DONE, SERVERS].contains(&name.as_str()) || name.starts_with(".nfs");
         !own && !name.starts_with("pserver.") && !sums.iter().any(|file| file.name == name)
     })
 }
 
-/// Gives a directory another name, under which no pass is looked for: `aside-pass-00003`, `aside-pass-00003-2`, …
+/// Renames a directory, so that it no longer counts as a pass: `aside-pass-00003`, `aside-pass-00003-2`, …
 pub(crate) fn put_aside(directory: &Path) -> io::Result<PathBuf> {
     let name = directory.file_name().unwrap_or_default().to_string_lossy();
     let path = |number| match number {
@@ -301,7 +301,7 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         if !self.committed {
-            // Nothing depends on it: the next writer of this name removes what is left.
+            // A failure does no harm: the next writer of this name removes the rest.
             let _ = replacing::retire(&self.hidden, &self.target);
         }
     }

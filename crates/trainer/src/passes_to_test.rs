@@ -1,5 +1,4 @@
-//! Selects the models that `--job=test` measures: those of a list, the one that is named, or the passes of the save
-//! directory.
+//! Selects the models that `--job=test` measures: those of a list, a single one, or the passes of the save directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -42,7 +42,7 @@ pub enum TrainerEvent {
     Best(Best),
     /// Training ends early.
     Stopped(Stopped),
-    /// A warning that concerns the job as a whole, and that somebody should read who does not read logs.
+    /// A warning that concerns the job as a whole, for people who do not read logs.
     Note {
         /// The warning.
         text: String,
@@ -86,12 +86,12 @@ pub trait Reporter: Log {
         self.event(&TrainerEvent::Note { text });
     }
 
-    /// Work besides batches has come so far, or `None`: is over, as it is with the next event.
+    /// Reports the progress of work besides batches; `None` when it is over. The next event also ends it.
     fn task(&mut self, task: Option<Task>) {
         let _ = task;
     }
 
-    /// From now on `ask` returns whom this trainer waits for, as a sentence; empty while it computes.
+    /// Sets the function that returns which processes this trainer waits for, as a sentence; empty while it computes.
     fn waits_for(&mut self, ask: Box<dyn Fn() -> String + Send>) {
         drop(ask);
     }

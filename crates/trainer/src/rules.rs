@@ -49,7 +49,7 @@ pub fn rules(
     rules.collect()
 }
 
-/// Why rules cannot be made, for every parameter that has none.
+/// The errors of all parameters whose settings give no valid rule.
 pub(crate) fn refused(
     optimization: &OptimizationConfig,
     parameters: &[ParameterConfig],

@@ -1,9 +1,9 @@
-//! Which passes this run has saved: the note `canoe.saved.json` next to the pass directories of a job with servers.
+//! The note `canoe.saved.json` next to the pass directories of a job with servers: which passes this run has saved.
 //!
-//! Pass directories of two runs look alike. So trainer 0 notes which ones are of this run, each with the checksum of its
-//! `canoe.sums`, which has those of all other files. A job that has lost its snapshots, or whose last snapshot is older,
-//! continues from the newest of them instead of an older snapshot or the start. Whatever else has the name of a pass is not
-//! used, and is put aside when that name is needed.
+//! Pass directories of two runs look alike. So trainer 0 notes which of them this run has saved, each with the checksum
+//! of its `canoe.sums`, which has those of all other files. A job that has lost its snapshots, or whose last snapshot
+//! is older, continues from the newest noted pass. A directory that is not in the note, but has the name of a pass, is
+//! not used, and is renamed when its name is needed.
 //!
 //! A directory is noted before it appears, as the one that is being written, so a process may crash at any moment.
 
@@ -30,7 +30,7 @@ const COMPARED: u64 = 512 << 20;
 #[serde(deny_unknown_fields)]
 struct Content {
     run: String,
-    /// The whole pass that was saved last. What is noted of later ones is from before a roll-back.
+    /// The last pass that was saved at its end. Notes about later ones are from before a roll-back.
     last: Option<u32>,
     /// Checksums of `canoe.sums`, by the name of the directory.
     passes: BTreeMap<String, String>,
@@ -50,22 +50,22 @@ struct Writing {
 pub(crate) struct SavedNote {
     save_dir: PathBuf,
     content: Content,
-    /// Why what is there was not read.
+    /// Why the existing note was not read, if so.
     pub(crate) unread: Option<String>,
 }
 
-/// The checksum that tells a directory from others; none if it was saved without checksums.
+/// The checksum that identifies a directory: that of its `canoe.sums`; `None` if it has none.
 fn sum_of(directory: &Path) -> Option<String> {
     let sum = checksums::sum(&directory.join(SUMS)).ok()?;
     Some(format!("{sum:032x}"))
 }
 
-/// The number of a whole pass.
+/// The number of the pass in `pass-00003`; `None` for a save inside a pass.
 fn whole(name: &str) -> Option<u32> {
     name.strip_prefix("pass-")?.parse().ok()
 }
 
-/// The number of the pass that a directory is of, or of a part of which.
+/// The number of the pass in `pass-00003` or `pass-00003-002`.
 fn pass_of(name: &str) -> Option<u32> {
     name.strip_prefix("pass-")?.split('-').next()?.parse().ok()
 }
@@ -98,7 +98,7 @@ impl SavedNote {
         note
     }
 
-    /// What was being written is there now, or is not.
+    /// Finds out whether the directory that was being written has appeared.
     fn settle(&mut self) {
         if let Some(Writing { name, sum }) = self.content.writing.clone()
             && sum_of(&self.save_dir.join(&name)).as_ref() == Some(&sum)
@@ -108,7 +108,7 @@ impl SavedNote {
         }
     }
 
-    /// Whether this run has saved what is in the place of a directory, and nothing was added to it.
+    /// Whether this run has saved the directory of this name, and nothing was added to it.
     pub(crate) fn wrote(&self, name: &str) -> bool {
         let directory = self.save_dir.join(name);
         self.is_own(name, &directory) && !pass_directory::has_added(&directory)
@@ -123,7 +123,7 @@ impl SavedNote {
         self.content.passes.get(name) == Some(&sum) || writing.is_some_and(is_writing)
     }
 
-    /// A directory is about to appear, which was written as `draft`: makes that durable.
+    /// Makes durable that a directory, written as `draft`, is about to appear under its name.
     pub(crate) fn begin(&mut self, name: &str, draft: &Path) -> io::Result<()> {
         self.settle();
         let save_dir = &self.save_dir;
@@ -143,7 +143,7 @@ impl SavedNote {
         fs::rename(&hidden, self.save_dir.join(NOTE))
     }
 
-    /// The whole passes that were noted, all but the last: its test result may not be known yet.
+    /// The noted passes except the last one, whose test result may not be known yet.
     pub(crate) fn tested_passes(&self) -> impl Iterator<Item = u32> {
         let passes: Vec<u32> = self.passes().collect();
         let tested = passes.len().saturating_sub(1);
@@ -156,7 +156,7 @@ impl SavedNote {
         names.filter(move |pass| Some(*pass) <= last)
     }
 
-    /// How many passes this run has saved, and the newest whose servers' state is there and usable.
+    /// How many passes this run has saved, and the newest one with a usable state of the servers.
     pub(crate) fn find(&self, usable: &dyn Fn(&str) -> bool) -> SavedPasses {
         let state = |pass: u32| {
             let found = pass_directory::complete_now(&self.save_dir, pass)?;
@@ -184,7 +184,7 @@ impl SavedNote {
         }
     }
 
-    /// What is wrong with the directories that were noted, as sentences. `kept`: whether a pass was not removed on purpose.
+    /// What is wrong with the noted directories, as sentences. `kept`: false for passes that were removed on purpose.
     pub(crate) fn problems(&self, kept: impl Fn(u32) -> bool) -> Vec<String> {
         let mut problems: Vec<String> = self.unread.iter().cloned().collect();
         let mut left = COMPARED;
@@ -193,7 +193,7 @@ impl SavedNote {
             let shown = directory.display();
             if !directory.exists() {
                 if pass_of(name).is_none_or(&kept) {
-                    problems.push(format!("{shown}, which this run saved, is not there"));
+                    problems.push(format!("{shown}, which this run saved, is missing"));
                 }
             } else if !self.is_own(name, &directory) {
                 problems.push(format!(
@@ -208,8 +208,8 @@ impl SavedNote {
     }
 }
 
-/// The first file of a directory that is not as it was saved. Large ones, beyond what is `left` to compare, only have to
-/// be there.
+/// The first file of a directory that is missing or has changed since it was saved. Files that exceed the `left` bytes to
+/// compare only have to exist.
 fn wrong_file(directory: &Path, left: &mut u64) -> Option<String> {
     let sums = checksums::read(directory).ok()??;
     sums.iter().find_map(|file| {
@@ -224,7 +224,7 @@ fn wrong_file(directory: &Path, left: &mut u64) -> Option<String> {
         *left -= length;
         match checksums::sum(&path) {
             Ok(sum) if sum == file.sum => None,
-            Ok(_) => Some(format!("{} is not as it was saved", file.name)),
+            Ok(_) => Some(format!("{} has changed since it was saved", file.name)),
             Err(error) => Some(format!("{}: {error}", file.name)),
         }
     })
@@ -284,7 +284,7 @@ mod tests {
         let note = SavedNote::open(dir, "r1");
         assert_eq!(note.find(&ALL).count, 2, "they were there once");
         let told = problems(dir);
-        assert!(told.contains("pass-00002, which this run saved, is not there"));
+        assert!(told.contains("pass-00002, which this run saved, is missing"));
         assert!(told.contains("pass-00003 is damaged: done"), "{told}");
         assert_eq!(
             note.problems(|pass| pass != 2).len(),

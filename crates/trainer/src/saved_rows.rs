@@ -57,7 +57,7 @@ pub struct SavedRows {
     directory: PathBuf,
     files: Vec<(PathBuf, File)>,
     tables: HashMap<String, Table>,
-    /// Which save the first file is of.
+    /// The save that the first file belongs to.
     save: Option<Binding>,
 }
 
@@ -98,7 +98,7 @@ pub struct RowInterpretation<'a> {
     pub spec: &'a ParameterSpec,
     /// Values of rows that no batch has used.
     pub initial: &'a Initial,
-    /// How it learned: decay that is still to be applied, and averages.
+    /// How the parameter learned: for decay that is still to be applied, and averages.
     pub rule: &'a Rule,
 }
 
@@ -203,7 +203,12 @@ impl SavedRows {
                 part::Section::Rows {
                     table, shard, ids, ..
                 } if ids.is_sorted_by(|a, b| a < b) => (table, shard, ids.to_vec()),
-                _ => return Err(damaged(path, "it has something else than rows in order")),
+                _ => {
+                    return Err(damaged(
+                        path,
+                        "it has sections other than rows, or rows out of order",
+                    ));
+                }
             };
             // Shard s belongs to service s mod services.
             if shard as usize % count != number {

@@ -27,7 +27,8 @@ pub struct Saver {
     pub needed: Option<u32>,
     /// Test results of finished passes.
     pub scores: Scores,
-    /// Which passes this run has saved; `None` for a job without servers, which writes over what is there, as v1 does.
+    /// Which passes this run has saved; `None` for a job without servers, which overwrites existing directories, as v1
+    /// does.
     pub(crate) note: Option<SavedNote>,
 }
 
@@ -36,7 +37,7 @@ pub struct Saver {
 pub struct SavedDirectory {
     /// Its path.
     pub path: PathBuf,
-    /// What somebody should read who does not read logs.
+    /// Warnings for people who do not read logs.
     pub warnings: Vec<String>,
 }
 
@@ -46,8 +47,8 @@ impl Saver {
         self.save_dir.join(pass_directory::name(pass, part))
     }
 
-    /// Writes a pass directory atomically; `beside` adds what others write into it. What this run has not written is put
-    /// aside.
+    /// Writes a pass directory atomically; `beside` adds the files of the servers. An existing directory that this run
+    /// has not written is renamed.
     pub fn save(
         &mut self,
         pass: u32,
@@ -74,7 +75,7 @@ impl Saver {
         if let Some(note) = &mut self.note {
             let is_own = note.wrote(&name);
             if let Err(error) = note.begin(&name, &writer.path("")) {
-                // Without the note, a loss of snapshots costs more work; the model is there.
+                // Without the note, a loss of snapshots costs more work, but the model is saved.
                 let path = self.save_dir.join(saved_note::NOTE);
                 warnings.push(format!("write {}: {error}", path.display()));
             }
@@ -85,7 +86,7 @@ impl Saver {
                         source,
                     })?;
                 warnings.push(format!(
-                    "{} has something that this run did not save there: it is now in {}",
+                    "{} has files that this run did not save: it was renamed to {}",
                     target.display(),
                     kept.display()
                 ));
@@ -95,8 +96,8 @@ impl Saver {
         Ok(SavedDirectory { path, warnings })
     }
 
-    /// A pass was tested and is about to be saved: makes its test result durable, because a model without one, which a
-    /// process would leave that ends right after the save, could neither become the best nor be removed.
+    /// Makes the test result of a pass durable before the pass is saved. If the process ended right after the save, there
+    /// would otherwise be a model without a result, which could neither become the best nor be removed.
     pub(crate) fn note_test(&mut self, pass: u32, value: Option<f64>) -> Result<(), TrainError> {
         self.scores.add(pass, value, true);
         Ok(scores_file::write(&self.save_dir, &self.scores)?)
@@ -121,19 +122,19 @@ impl Saver {
         for old in expendable {
             pass_directory::remove(&self.save_dir, old);
         }
-        // Last: a process that crashes before this point removes the same directories when the pass is repeated.
+        // This comes last: after a crash before this point, the repeated pass removes the same directories.
         scores_file::write(&self.save_dir, &self.scores)?;
         Ok(self.scores.told_best())
     }
 
-    /// Compares what was noted about models with those that exist.
+    /// Compares the noted models with those that exist.
     pub(crate) fn check_kept(&mut self) {
         let folder = &self.save_dir;
         let exists = |pass| pass_directory::complete_now(folder, pass).is_some();
         self.scores.check_kept(exists);
     }
 
-    /// Whether training ends after a pass, whose test result is known now.
+    /// Whether training ends after this pass, given its test result.
     pub(crate) fn is_last(
         &mut self,
         pass: u32,
@@ -221,7 +222,7 @@ mod tests {
         fs::write(dir.path().join("pass-00002/notes.txt"), "mine").unwrap();
         let told = save(2);
         assert!(
-            told.contains("is now in") && told.contains("aside-pass-00002"),
+            told.contains("was renamed to") && told.contains("aside-pass-00002"),
             "{told}"
         );
         let kept = dir.path().join("aside-pass-00002");

@@ -21,7 +21,7 @@ pub enum ScoresFileError {
     /// The disk failed.
     #[error("{action} {path}")]
     Disk {
-        /// What was tried.
+        /// The operation that failed, as a verb.
         action: &'static str,
         /// The file.
         path: PathBuf,
@@ -29,7 +29,8 @@ pub enum ScoresFileError {
         #[source]
         source: io::Error,
     },
-    /// The file is there and does not make sense: the best model, and when training ends, would be others without it.
+    /// The file exists and cannot be parsed. Without it, another model would be the best, and training would end at
+    /// another pass.
     #[error(
         "{path}, which has the test results of all passes, is damaged; bring it back, or delete it to choose the best model among the passes from now on"
     )]
@@ -42,7 +43,7 @@ pub enum ScoresFileError {
     },
 }
 
-/// What an earlier process of the job, or an earlier job, wrote; nothing if there is no such file.
+/// Reads the results of earlier processes and runs; empty if there is no file.
 pub fn read(save_dir: &Path) -> Result<Scores, ScoresFileError> {
     let path = save_dir.join(SCORES);
     let text = match fs::read(&path) {
@@ -82,13 +83,13 @@ pub fn write(save_dir: &Path, scores: &Scores) -> Result<(), ScoresFileError> {
         .map_err(failed)
 }
 
-/// Whether a user has put something else in the place of the link.
+/// Whether `best` exists and is not a link, so that it belongs to the user.
 pub(crate) fn is_taken(save_dir: &Path) -> bool {
     fs::symlink_metadata(save_dir.join(BEST)).is_ok_and(|found| !found.is_symlink())
 }
 
-/// Lets `best` point to a directory of the save directory, or removes it if there is none. What a user has put there
-/// under that name stays.
+/// Links `best` to a directory of the save directory; `None` removes the link. A file or folder of the user with that
+/// name stays.
 pub fn link(save_dir: &Path, directory: Option<&str>) -> Result<(), ScoresFileError> {
     let path = save_dir.join(BEST);
     let failed = |source| ScoresFileError::Disk {

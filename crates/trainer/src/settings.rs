@@ -91,7 +91,7 @@ pub struct Passes {
 }
 
 impl Passes {
-    /// So many passes from the first one, without tests and without saved models.
+    /// Settings for `count` passes from the first one, without tests and without saved models.
     pub fn unsaved(count: u32) -> Self {
         Self {
             count,

@@ -14,7 +14,7 @@ use crate::meter::CostMeter;
 use crate::report::Reporter;
 use crate::tested_model::ForBatch;
 
-/// How reports call a test.
+/// The name of a test in a [`words::status::Task`].
 pub(crate) const TEST: &str = "its test";
 
 /// Test data and the evaluators that measure on them.

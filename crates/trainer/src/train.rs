@@ -6,8 +6,8 @@
 //!     test, save, end the pass
 //! ```
 //!
-//! `wire::owed` decides what is due where, and `owed` does it, also at the position to which a recovery returns: a
-//! pass ends, for all trainers, when trainer 0 has saved it.
+//! `wire::owed` decides which tests and saves are due at a position, and `owed` runs them, also at the position to
+//! which a recovery returns: a pass ends, for all trainers, when trainer 0 has saved it.
 //!
 //! The loop knows neither where samples come from ([`crate::data`]) nor where updates happen ([`crate::updater`]).
 //! All randomness is a function of the seed, the trainer and the position, so a run can be repeated from any batch.
@@ -31,7 +31,7 @@ use crate::tester::Tester;
 use crate::updater::{Position, UpdateError, Updater, sum};
 use words::random::SplitMix64;
 
-/// The same evaluators twice, because log lines show the pass so far and what came since the last line.
+/// The same evaluators twice, because log lines show figures of the whole pass and figures since the last line.
 pub struct TrainEvaluators {
     /// Since the pass began.
     pub pass: Evaluators,
@@ -116,9 +116,9 @@ impl Trainer<'_> {
         Ok(Some(at.pass + 1))
     }
 
-    /// Whether training ends before this pass. Trainer 0 decides, from durable results of the passes before, and all
-    /// trainers agree whenever they enter a pass, also after a recovery: so each of them sees the same decision as
-    /// often as the others do, and a recovery between the decision and the end of the job repeats it.
+    /// Whether training ends before this pass. Trainer 0 decides from the durable results of the passes before, and all
+    /// trainers receive the decision whenever they enter a pass, also after a recovery. So all trainers ask equally
+    /// often, and a recovery between the decision and the end of the job repeats it.
     fn is_enough(&mut self, pass: u32) -> Result<bool, TrainError> {
         let Some(patience) = self.patience else {
             return Ok(false);
@@ -151,7 +151,8 @@ impl Trainer<'_> {
         self.evaluators.recent.reset();
         self.waited = Duration::ZERO;
         let done = self.batches(start, report)?;
-        // One of several trainers may have an empty data shard; alone it would only save its initial values.
+        // One of several trainers may have an empty data shard; a single trainer without data would only save initial
+        // values.
         let remote = self.settings.remote.as_ref();
         let is_alone = remote.is_none_or(|remote| remote.session.trainers == 1);
         if done.batches == 0 && start.batch == 0 && is_alone {
@@ -205,7 +206,7 @@ impl Trainer<'_> {
         })
     }
 
-    /// The rows that the next batch reads, if this process plays one trainer and the batch is there without waiting.
+    /// The rows that the next batch reads, if this process plays one trainer and the batch is ready.
     fn rows_ahead(&mut self) -> Option<RowsNeeded> {
         let [source] = self.sources.as_mut_slice() else {
             return None;
@@ -356,13 +357,13 @@ impl Trainer<'_> {
 struct FinishedBatches {
     /// How many there are, with those before a resume or a recovery.
     batches: u64,
-    /// What was measured since.
+    /// The cost of the batches since then.
     meter: CostMeter,
 }
 
 fn rolled_back(to: Position, reason: &str, report: &mut dyn Reporter) {
     let Position { pass, batch, .. } = to;
-    let text = format!("going back to pass {pass} batch {batch}: {reason}");
+    let text = format!("rolling back to pass {pass} batch {batch}: {reason}");
     report.line(Level::Warning, Topic::RollBack, &text);
     report.event(&TrainerEvent::RolledBack { pass, batch });
 }

@@ -1,5 +1,5 @@
-//! Checks a pass directory: everything that training left in it is there and whole. What servers keep in
-//! `canoe.servers/` they check themselves.
+//! Checks that all files of a pass directory exist and are intact. `pserver::snapshot::verify` checks the state of the
+//! servers in `canoe.servers/`.
 
 use std::fs;
 use std::io;
@@ -15,9 +15,9 @@ use words::causes::chain;
 /// What a check of a pass directory found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PassFindings {
-    /// Parameters that are whole.
+    /// Number of intact parameters.
     pub parameters: usize,
-    /// Tables that servers saved, which are whole.
+    /// Number of intact tables that servers saved.
     pub tables: usize,
     /// Files that have the checksums they were saved with; `None` if the directory was saved without checksums.
     pub sums: Option<usize>,
@@ -43,10 +43,10 @@ pub fn verify(directory: &Path) -> io::Result<PassFindings> {
         }
         match parameter_file::read(&path) {
             Ok(values) => lengths.push((name.into_owned(), values.len() as u64)),
-            // The copy of a configuration is no parameter, and neither is what a user put there.
+            // The copy of a configuration is no parameter, and neither are files that a user added.
             Err(ParameterFileError::Foreign { .. }) => {}
             Err(ParameterFileError::Truncated { .. }) if name.ends_with(".py") => {}
-            // Checksums tell better what was damaged and what was put there.
+            // Checksums distinguish damaged files from added ones.
             Err(_) if has_sums => {}
             Err(error) => findings.problem(path, chain(&error)),
         }
@@ -87,7 +87,7 @@ fn check_state(directory: &Path, lengths: &[(String, u64)], findings: &mut PassF
         match found {
             None => findings.problem(
                 place,
-                format!("it is not there as a parameter, but {STATE} names it"),
+                format!("there is no such parameter file, but {STATE} names it"),
             ),
             Some((_, length)) if *length != wanted => findings.problem(
                 place,

@@ -1,4 +1,4 @@
-//! A chart for files, as SVG; the page draws on a canvas.
+//! Draws charts as SVG, for files; the page draws its own on a canvas.
 
 use std::ops::RangeInclusive;
 

@@ -26,7 +26,7 @@ pub struct Follow {
 pub enum FollowedFile {
     /// New lines, or none; the file is the same as at the last call.
     Further,
-    /// The file was replaced or truncated: what was read before is void.
+    /// The file was replaced or truncated: everything that was read before must be discarded.
     Anew,
 }
 
@@ -42,7 +42,7 @@ impl Follow {
         }
     }
 
-    /// A file of which only what is appended from now on is read.
+    /// Reads only lines that are appended from now on.
     pub fn from_end(path: &Path) -> Follow {
         let meta = std::fs::metadata(path);
         Follow {

@@ -1,4 +1,4 @@
-//! Turns records into what is shown: a fold that uses neither files nor clocks.
+//! Turns the events of records into curves, marks, passes and states. Pure: it uses neither files nor clocks.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -122,7 +122,7 @@ impl History {
         self.order
     }
 
-    /// How often a run replaced another, so that everything before it was forgotten.
+    /// How often a run replaced another one, so that everything before it was removed.
     pub(crate) fn replaced(&self) -> u64 {
         self.replaced
     }
@@ -151,7 +151,7 @@ impl History {
             if !ended {
                 return;
             }
-            // Started by hand, without a runner, after the run that the runner's record names.
+            // The process was started by hand, without a runner, after the run that the runner's record names.
             self.begin_anew();
         }
         self.note_time(t);
@@ -172,8 +172,8 @@ impl History {
         !run.is_empty() && !current.is_empty() && run != current
     }
 
-    /// A runner has begun. Unless it resumes the run before or continues after its passes, what that one left is no part of
-    /// this one.
+    /// A runner has started. Unless it resumes the previous run or continues after its passes, everything of the
+    /// previous run is removed.
     fn begin_run(&mut self, run: Run, t: f64) {
         let before = self.run.as_ref().map(|before| before.run.clone());
         match before.filter(|before| *before != run.run) {
@@ -369,7 +369,7 @@ impl History {
         }
     }
 
-    /// A file continues with another run, which begins anew: what it said before is void.
+    /// A file continues with another run: everything that it reported before is removed.
     fn forget(&mut self, source: RecordSource, node: u32, role: Role) {
         self.processes.remove(&(node, role));
         self.marks.retain(|mark| mark.source != source);

@@ -1,4 +1,4 @@
-//! The folder of a job. Every look reads what is new in it.
+//! Follows the folder of a job: each call of [`WatchedJob::look`] reads what is new in it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,13 +13,13 @@ use words::event::EventLine;
 use words::process::Role;
 use words::status::Status;
 
-/// Looks within this time of the last one read nothing.
+/// A call within this time after the last one reads nothing.
 const PAUSE: Duration = Duration::from_millis(400);
 
 /// More nodes than this are not shown.
 const NODES: u32 = 4096;
 
-/// A state that was written this many seconds before the first look is not that of a running process.
+/// A state file that is older than this, in seconds, at the first look does not belong to a running process.
 const FRESH: f64 = 15.0;
 
 /// A folder that has no record of a job.
@@ -110,17 +110,17 @@ impl WatchedJob {
         &self.output
     }
 
-    /// Says whether the process that runs it, which leaves a file in the output folder, has crashed.
+    /// Sets whether the runner, which leaves a file in the output folder, has crashed.
     pub fn set_abandoned(&mut self, abandoned: bool) {
         self.abandoned = abandoned;
     }
 
-    /// Whether nobody runs it any more, although its record has no end.
+    /// Whether the runner has crashed, so that the record has no end.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.abandoned && self.history.end.is_none()
     }
 
-    /// Changes when what a page was sent before is void: the files were read again, or another run has begun.
+    /// Changes when a page must discard everything it has: the files were read again, or another run has begun.
     pub fn incarnation(&self) -> u64 {
         self.readings + self.history.replaced()
     }

@@ -2,7 +2,7 @@
 //!
 //! Every process appends what happens to a file of its own and replaces a small file with its present state once a
 //! second. All viewers read these files, so the pages of a running and of a finished job are the same.
-//! Watching costs a job nothing but the writing, and a job needs no service to be watched.
+//! Watching costs a job only the writing of these files, and needs no service.
 //!
 //! ```text
 //! output/events.jsonl                       the runner: processes started, crashed, restarted; how the job ended
@@ -20,9 +20,9 @@
 //! - [`follow`]: reads files that grow.
 //! - [`series`]: a curve and its
 //!   thinning.
-//! - [`mark`], [`place`], [`history`], `totals`: from records to what a page shows; pure.
-//! - [`job`]: the folder of a job, read again and again; [`nodes`]: who waits for whom; [`picture`]: the data that
-//!   are sent to a page, incrementally.
+//! - [`mark`], [`place`], [`history`], `totals`: turn records into what a page shows; pure.
+//! - [`job`]: follows the folder of a job; [`nodes`]: which node waits for which; [`picture`]: the data that are sent to
+//!   a page, incrementally.
 //! - [`logs`]: a few lines of any log, with search.
 //! - [`tensorboard`]: event files.
 //! - [`page`]: the page itself.
@@ -31,7 +31,7 @@
 //! # Invariants
 //!
 //! 1. Nothing that is read from a file is trusted: lines that are torn, too long or of another version are skipped.
-//! 2. Memory is bounded by what is shown, not by what was written.
+//! 2. Memory is bounded by what is shown, not by the size of the files.
 
 pub mod chart;
 pub mod files;

@@ -1,6 +1,8 @@
-//! A few lines of a log of any size: its end, what comes before, or what contains a word. Reads are bounded.
+//! Reads a few lines of a log of any size: its last lines, those before or after an offset, or those that contain a word.
+//! Reads are bounded.
 //!
-//! Lines may contain anything. They are cut to a length that a screen can show, and what is not text is made visible.
+//! Lines may contain anything. They are cut to a length that a screen can show, and bytes that are not text are made
+//! visible.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};

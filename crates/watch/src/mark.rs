@@ -1,8 +1,8 @@
-//! Events that are drawn as marks on the curves, and who wrote them.
+//! Events that are drawn as marks on the curves, and the processes that wrote them.
 
 use words::process::Role;
 
-/// Who wrote a record.
+/// The writer of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RecordSource {
     /// The runner of all nodes.

@@ -1,4 +1,4 @@
-//! The state of a job and of its nodes: which work, which wait, and which are waited for.
+//! The state of a job and of its nodes: which compute, which wait, and which are waited for.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -9,7 +9,7 @@ use words::event::{JobOutcome, ProcessChange};
 use words::process::Role;
 use words::status::{HotShard, Phase};
 
-/// A job none of whose processes has changed its state for this many seconds is gone.
+/// If no process of a job has changed its state for this many seconds, the job counts as gone.
 const GONE: f64 = 15.0;
 
 /// A process whose state has not changed for this many seconds is not running.
@@ -69,7 +69,7 @@ pub struct ProcessView {
 pub struct NodeView {
     /// Id of the node, from 0.
     pub id: u32,
-    /// The others wait for it.
+    /// Other nodes wait for it.
     pub awaited: bool,
     /// One sentence: what it waits for, or what is wrong with it.
     pub sentence: String,
@@ -212,7 +212,7 @@ fn state(job: &WatchedJob, views: &[NodeView], now: Instant) -> WatchedState {
         .map(|seen| seen.silent(now))
         .fold(f64::INFINITY, f64::min);
     if alive > GONE {
-        // Between the runner's first line and the first state of a process, a job is not gone.
+        // A job that has only the runner's first line, and no state of a process yet, is starting.
         let begun = !job.states.is_empty() || !job.history.series.is_empty();
         return if begun {
             WatchedState::Gone
@@ -254,7 +254,7 @@ fn blame(views: &mut [NodeView]) -> Vec<u32> {
     } else {
         broken.iter().copied().collect()
     };
-    // While a job starts, all wait for each other, and nobody is to blame.
+    // While a job starts, all nodes wait for each other, and no node is the cause.
     let mutual = broken.is_empty() && views.iter().all(|view| named.contains(&view.id));
     for view in views {
         view.awaited = !mutual && named.contains(&view.id);

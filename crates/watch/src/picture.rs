@@ -200,7 +200,7 @@ fn series(history: &History, ask: &Ask, since: u64, began: f64) -> Vec<Value> {
         .collect()
 }
 
-/// A section of the curves in detail, for a page that has zoomed in.
+/// A section of the curves with more points, for a page that has zoomed in.
 pub fn stretch(job: &WatchedJob, nodes: &Nodes, axis: ChartAxis, range: (f64, f64)) -> Value {
     let began = job.history.began.unwrap_or(0.0);
     let range = match axis {

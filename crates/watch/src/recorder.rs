@@ -1,7 +1,7 @@
 //! Appends records to a file without delaying the thread that creates them.
 //!
 //! Lines are buffered and written about once a second, or immediately when they are rare and important. A full disk
-//! is no reason to stop training: what cannot be written is lost, and reported once.
+//! does not stop training: lines that cannot be written are lost, and this is reported once.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -90,7 +90,7 @@ impl Recorder {
 
 impl Drop for Recorder {
     fn drop(&mut self) {
-        // Nobody is left to whom a failure could be reported.
+        // A failure cannot be reported any more.
         let _ = self.flush();
     }
 }

@@ -218,7 +218,7 @@ fn finished_passes(history: &History) -> Option<u64> {
         .max()
 }
 
-/// What came out.
+/// The facts about the result: best pass, samples, durations.
 fn facts(history: &History, nodes: usize) -> Vec<(&'static str, String)> {
     let trained: u64 = history.passes.iter().map(|pass| pass.figures.samples).sum();
     let processes = || history.processes.values();
@@ -236,7 +236,7 @@ fn facts(history: &History, nodes: usize) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// How the job was started.
+/// The facts about the start of the job: command, configuration, version.
 fn circumstances(history: &History) -> Vec<(&'static str, String)> {
     let run = history.run.as_ref();
     let processes = || history.processes.values();

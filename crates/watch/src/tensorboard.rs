@@ -71,7 +71,7 @@ impl EventFile {
         self.summary(t, step, &summary)
     }
 
-    /// Training continues from this step: what the files contain for later steps is void.
+    /// Training continues from this step: TensorBoard discards what the files have for later steps.
     pub fn continues_from(&mut self, t: f64, step: u64) -> io::Result<()> {
         let mut session = Vec::new();
         key(&mut session, 1, VARINT);
@@ -134,7 +134,7 @@ fn histogram(parameter: &ParameterStatistics) -> Vec<u8> {
     let bins = parameter.histogram.len().max(1) as f64;
     let step = (parameter.max - parameter.min) / bins;
     let limits = (1..=parameter.histogram.len()).map(|bin| {
-        // All values may be the same; limits must increase all the same.
+        // Even if all values are equal, the limits of the buckets must increase.
         let limit = parameter.min + step * bin as f64;
         if step > 0.0 {
             limit

@@ -1,4 +1,4 @@
-//! What is said about a whole job, or about a pass of all its trainers, from its history.
+//! Figures of a whole job, or of one pass over all its trainers, from its history.
 
 use std::collections::{BTreeMap, BTreeSet};
 

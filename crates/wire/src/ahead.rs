@@ -1,13 +1,13 @@
-//! Bytes that are read before they are asked for, so that many small reads cost one call of the kernel.
+//! Reads bytes ahead, so that many small reads cost one system call.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 
-/// Bytes that a buffer begins with.
+/// Initial size of a buffer in bytes.
 const FEWEST: usize = 8 << 10;
 
-/// A buffer of bytes that were read ahead. It grows while more arrives than it holds, so an idle connection takes little
-/// memory.
+/// A buffer of bytes that were read ahead. It starts small and grows when more bytes arrive than fit, so an idle
+/// connection takes little memory.
 #[derive(Debug)]
 pub(crate) struct Ahead {
     bytes: Vec<u8>,
@@ -41,7 +41,8 @@ impl Ahead {
         count
     }
 
-    /// Moves some bytes to `out`, after a read if there are none. What is larger than the buffer is read directly.
+    /// Moves some bytes to `out`; reads first if the buffer is empty. A read larger than the buffer goes directly to
+    /// `out`.
     pub(crate) fn read(&mut self, from: &mut impl Read, out: &mut [u8]) -> io::Result<usize> {
         if self.len() == 0 {
             if out.len() >= self.most {
@@ -82,7 +83,7 @@ impl Buffered {
         self.ahead.len() > 0
     }
 
-    /// How many of `due` bytes of plain text cannot have been received yet: rustls keeps a record at most.
+    /// How many of `due` bytes of plain text cannot have been received yet: rustls keeps at most one record.
     pub(crate) fn outstanding(&self, due: u64) -> u64 {
         due.saturating_sub(self.ahead.len() as u64 + RECORDS)
     }

@@ -1,5 +1,5 @@
-//! Waiting for many sockets in one thread, which another thread can wake. The kernel keeps the list of sockets (epoll), so a
-//! wait costs as much as what has happened, not as much as there are sockets.
+//! Lets one thread wait for many sockets, and another thread wake it. The kernel keeps the list of sockets (epoll), so
+//! the cost of a wait grows with the number of sockets that are ready, not with the number of sockets.
 
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// The key of the bell among those of sockets.
+/// The key of the bell itself; [`Bell::watch`] gives sockets other keys.
 const OWN: u64 = u64::MAX;
 
 /// Most sockets that one wait returns; the others follow with the next.
@@ -48,7 +48,7 @@ impl Bell {
         Ok(())
     }
 
-    /// Waits for this socket no more. Call it before the socket is closed: another handle may keep it open.
+    /// Stops watching this socket. Call it before the socket is closed: another handle may keep the socket open.
     pub fn forget(&self, socket: impl AsFd) {
         // It fails only for a socket that is not watched.
         let _ = epoll::delete(&self.kernel, socket);
@@ -56,7 +56,7 @@ impl Bell {
 
     /// Ends the present or the next [`Bell::wait`].
     pub fn ring(&self) {
-        // If there is no room for another byte, it has been rung.
+        // If there is no room for another byte, the bell has already been rung.
         let _ = (&self.rings).write(&[0]);
     }
 

@@ -1,11 +1,12 @@
-//! Which part of which save a file is: in the header of every part, and compared with the save's manifest.
+//! Identifies a part file: which save it belongs to, and which server and port wrote it. Every part has this in its
+//! header, and readers compare it with the save's manifest.
 
 use crate::ids::Generation;
 use crate::recovery::Boundary;
 use crate::shard::Topology;
 use serde::{Deserialize, Serialize};
 
-/// Which part of which save a file is.
+/// Identifies the save that a part file belongs to, and the service that wrote it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Binding {
@@ -15,7 +16,7 @@ pub struct Binding {
     pub shapes: u64,
     /// The generation in which it was taken: after a loss the same step may be saved again.
     pub epoch: Generation,
-    /// Where the job stood.
+    /// The point of training at which it was taken.
     pub boundary: Boundary,
     /// The servers of that time.
     pub topology: Topology,
@@ -26,22 +27,21 @@ pub struct Binding {
 }
 
 impl Binding {
-    /// Why this is not the part that is wanted, if it is not.
+    /// How this part differs from the wanted one, as a sentence; `None` if it is the wanted part.
     pub fn differs(&self, wanted: &Self) -> Option<String> {
         let number = |what: &str, is: u64, wanted: u64| {
-            (is != wanted)
-                .then(|| format!("it is of {what} {is}, one of {what} {wanted} belongs there"))
+            (is != wanted).then(|| format!("it belongs to {what} {is}, not to {what} {wanted}"))
         };
         let (here, there) = (&self.boundary, &wanted.boundary);
         if self.job != wanted.job {
             return Some(format!(
-                "it is of run '{}', one of '{}' belongs there",
+                "it belongs to run '{}', not to run '{}'",
                 self.job, wanted.job
             ));
         }
         if self.shapes != wanted.shapes {
             return Some(
-                "its tables have other names or shapes: it is of another model".to_owned(),
+                "its tables have other names or shapes: it belongs to another model".to_owned(),
             );
         }
         number("step", here.step.0, there.step.0)
@@ -51,30 +51,32 @@ impl Binding {
             .or_else(|| number("generation", self.epoch.0, wanted.epoch.0))
             .or_else(|| {
                 (self.topology != wanted.topology)
-                    .then(|| "it is of other numbers of servers or ports".to_owned())
+                    .then(|| "other numbers of servers or ports wrote it".to_owned())
             })
-            .or_else(|| (here != there).then(|| "its trainers stood at other batches".to_owned()))
+            .or_else(|| {
+                (here != there).then(|| "its trainers had finished other batches".to_owned())
+            })
     }
 
-    /// Why this is not the file `pserver.NNNN` of that number, beside a file of the save `first`; none if it is.
+    /// Why this file cannot be `pserver.NNNN` with this `number` in the save that `first` belongs to; `None` if it can.
     pub fn stray_rows(&self, first: &Self, number: u32) -> Option<String> {
         let at = (self.server, self.port);
         let own = self.topology.sparse_service_at(at.0, at.1);
         if own != Some(number) {
             return Some(format!(
-                "port {} of server {} wrote it, which is not number {number} of its job",
+                "port {} of server {} wrote it, which is not service {number} of its job",
                 at.1, at.0
             ));
         }
         (!self.same_save(first)).then(|| {
             format!(
-                "it was saved at step {}, the first file at step {}, or by another run",
+                "it was saved at step {}, the first file at step {}; or another run saved it",
                 self.boundary.step, first.boundary.step
             )
         })
     }
 
-    /// The same save, whichever part.
+    /// Whether both parts belong to the same save, whichever services wrote them.
     pub fn same_save(&self, other: &Self) -> bool {
         let other = Self {
             server: self.server,

@@ -1,7 +1,7 @@
 //! A stream of frames: numbers them, checks them, and reads and writes large payloads without copies of its own.
 //!
 //! A step of a small model is a handful of small frames per connection. A channel that [gathers](Channel::gather) sends
-//! them in one write and receives them in one read, because a call of the kernel costs more than their bytes.
+//! them in one write and receives them in one read, because a system call costs more than their bytes.
 
 use crate::ahead::Ahead;
 use crate::data::{Encoded, Reply, Request, Stamped};
@@ -95,8 +95,8 @@ impl Channel {
         }
     }
 
-    /// From now on, small data-plane frames may wait to be sent until [`Channel::flush`] or until this end waits for the
-    /// other one in [`Channel::receive`], and bytes are received ahead.
+    /// From now on, small data-plane frames may be held back until [`Channel::flush`] or until this end waits for the
+    /// other one in [`Channel::receive`], and bytes are read ahead.
     pub fn gather(&mut self) {
         self.gathers = true;
     }
@@ -137,7 +137,7 @@ impl Channel {
         &self.peer
     }
 
-    /// The other side has proved who it is: large frames are accepted from now on.
+    /// The other side has proved that it is a member: large frames are accepted from now on.
     pub fn trust(&mut self) {
         self.limits = FrameLimits::MEMBER;
     }
@@ -254,7 +254,7 @@ impl Channel {
         self.send_slices(parts)
     }
 
-    /// Sends what waits and these bytes; a channel that gathers keeps a few bytes to send them with others.
+    /// Sends the bytes held back and these; a channel that gathers keeps a few bytes to send them with later ones.
     fn send_slices(&mut self, parts: &mut [IoSlice<'_>]) -> Result<(), ChannelError> {
         let len: usize = parts.iter().map(|part| part.len()).sum();
         if self.gathers && self.out.len() + len <= GATHERED {
@@ -333,7 +333,7 @@ impl Channel {
         };
         self.due = self.due.saturating_sub(count as u64);
         if self.due == 0 {
-            // Whoever waits for the next frame, with a poll perhaps, is woken by its first byte.
+            // A reader that waits for the next frame, perhaps in a poll, must be woken by its first byte.
             self.stream.await_bytes(0);
         }
         Ok(count)
@@ -377,7 +377,7 @@ impl Channel {
         })
     }
 
-    /// The error for a frame that is not the one that was due.
+    /// The error for a frame of another kind than the protocol demands at this point.
     pub fn unexpected(&self, head: &Head, wanted: &'static str) -> ChannelError {
         self.violation(FrameError::Unexpected {
             got: head.kind,

@@ -78,8 +78,8 @@ pub fn add(mut packed: &[f32], mask: u64, block: &mut [f32], filled: u64) -> u64
     mask | filled
 }
 
-/// Appends those parts of a block of `len` values in which its given runs lie, and returns their mask. `runs` are start and
-/// end of each, ascending; `values` has what is in them, and all else is zero.
+/// Appends the parts of a block of `len` values that overlap the given runs, and returns their mask. `runs` has the start
+/// and end of each run, ascending; `values` has the values in them, and all others are zero.
 pub fn unfold(
     runs: impl Iterator<Item = (usize, usize)> + Clone,
     mut values: &[f32],

@@ -1,5 +1,5 @@
 //! The first three frames of a connection: challenge, hello, welcome. Both proofs name the connection they are sent
-//! over, so that nobody in between can use them for another one.
+//! over, so that a man in the middle cannot use them on another one.
 
 use crate::auth::{ProofContext, Token, nonce};
 use crate::channel::{Channel, ChannelError, json_frame};
@@ -28,7 +28,7 @@ pub fn greet(
     channel.trust();
     let welcome: Welcome = channel.expect(FrameKind::Welcome)?;
     if !token.check_server(&meeting, &welcome.proof) {
-        let text = "the server does not know the job token, or somebody stands between: give all \
+        let text = "the server does not know the job token, or another program relays the connection: give all \
                     processes of the job the same CANOE_JOB_TOKEN"
             .to_owned();
         let refusal = Refusal {
@@ -46,16 +46,16 @@ pub fn greet(
 /// Why a stranger's first frame is not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum GreetingError {
-    /// It is not a hello.
+    /// The frame is not a hello, or it cannot be read.
     #[error("broke the protocol")]
     Frame(#[from] FrameError),
-    /// It does not know the token, or the proof was made for another connection.
+    /// The proof is wrong: the stranger does not know the token, or the proof was made for another connection.
     #[error("wrong job token: give all processes of the job the same CANOE_JOB_TOKEN")]
     Token,
 }
 
 impl GreetingError {
-    /// The frame that tells the other side, which is the server's second.
+    /// The error frame to send to the other side; it is the second frame that the server sends.
     pub fn frame(&self) -> Vec<u8> {
         let refusal = match self {
             Self::Frame(source) => Refusal {

@@ -11,17 +11,17 @@
 //! - [`frame`], [`encoding`], [`message`]: the bytes.
 //! - [`auth`], [`tls`]: the job token, and encryption.
 //! - [`stream`], [`channel`], [`handshake`]: TCP, unix and TLS streams that carry frames.
-//! - [`stranger`]: a connection before its hello. [`lines`]: whether a connection carries what is sent. Pure.
+//! - [`stranger`]: a connection before its hello. [`lines`]: whether bytes sent over a connection arrive. Pure.
 //! - [`shared`]: shared memory instead of payloads between processes of one host.
-//! - [`part`]: the servers' tables on disk. [`binding`]: which part of which save a file is.
-//! - [`recovery`]: where a job continues after a loss. Pure. [`order`]: who orders a snapshot for a server that is
-//!   about to end. [`owed`]: what trainer 0 tests and saves at which point.
+//! - [`part`]: the servers' tables on disk. [`binding`]: which save a part belongs to, and which service wrote it.
+//! - [`recovery`]: where a job continues after a loss. Pure. [`order`]: which trainer orders a snapshot for a server
+//!   that is about to end. [`owed`]: what trainer 0 tests and saves at which point.
 //! - [`client`]: [`Session`], what a trainer calls. [`prefetch`]: hides memory latency from it.
 //!
 //! # Invariants
 //!
 //! 1. A length that a peer sends is checked against a limit before anything is allocated.
-//! 2. Every wait has a time limit, and a sentence that says whom it waits for.
+//! 2. Every wait has a time limit, and a sentence that names the processes that it waits for.
 //! 3. Which service holds a row depends only on the table's name, the row and the number of services; which holds a block
 //!    only on the tables' shapes and the numbers of servers, ports and trainers.
 

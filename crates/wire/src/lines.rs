@@ -1,4 +1,4 @@
-//! Whether a data connection carries what is sent over it. Pure: it compares what both ends have counted.
+//! Detects data connections that lose bytes. Pure: it compares the byte counts of both ends.
 //!
 //! Heartbeats have a connection of their own, so they pass while a firewall, a proxy or a full table of a router
 //! swallows the bytes of a data connection; and a data connection may be silent for long, because a batch takes its
@@ -15,7 +15,7 @@ pub struct Traffic {
     pub sent: u64,
     /// Bytes read.
     pub received: u64,
-    /// It waits for bytes now.
+    /// This end waits for bytes now.
     pub reading: bool,
 }
 

@@ -52,13 +52,13 @@ pub struct Hello {
     pub servers_hash: u64,
     /// Hash of the tables and settings of the job.
     pub job_hash: u64,
-    /// Name of this run of the job, and hash of its tables' shapes: which snapshots may be restored.
+    /// Name of this run of the job: snapshots of other runs are not restored.
     pub job: String,
-    /// See `job`.
+    /// Hash of the tables' names and shapes: snapshots with another hash are not restored.
     pub shapes: u64,
     /// How many servers hold tables: the first ones. See [`crate::shard_map`].
     pub holders: u32,
-    /// Hash of the map from blocks to services: what was written under another one lies elsewhere.
+    /// Hash of the map from blocks to services: with another map, other services hold the blocks.
     pub map: u64,
     /// Data: the generation that the connection belongs to. Pulse: the last generation that the trainer was in. Else 0.
     pub epoch: Generation,
@@ -94,7 +94,7 @@ pub struct Heartbeat {
 pub enum GenerationStart {
     /// From the initial values.
     Fresh,
-    /// From what the servers have in memory. They refuse if that is not what is named here.
+    /// From what the servers have in memory. They refuse if they are at another step or pass.
     Continue {
         /// Steps applied.
         step: Step,
@@ -141,7 +141,7 @@ pub enum Command {
     },
     /// Write this server's part of the tables into a directory that the server sees.
     Save {
-        /// As the server sees it; it exists.
+        /// Path of an existing directory, as the server sees it.
         directory: String,
         /// Which part.
         what: Saved,

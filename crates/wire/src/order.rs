@@ -1,4 +1,4 @@
-//! Who orders a snapshot, and when: pure.
+//! Decides which trainer orders a snapshot, and when. Pure.
 //!
 //! A server whose process is about to end wants a snapshot on all servers, but servers do not know each other. It
 //! says so in its reports. A trainer that reads this puts the order into the message that ends its batch, which
@@ -20,7 +20,7 @@ pub fn wanted(reports: &[ServerReport], holders: u32) -> Option<Step> {
     (stable(held(reports, holders)) < Some(wanted)).then_some(wanted)
 }
 
-/// When a trainer orders. Times are milliseconds of any clock of its own.
+/// Decides when one trainer orders a snapshot. Times are milliseconds of any monotonic clock.
 #[derive(Debug, Clone, Default)]
 pub struct Orders {
     wanted: Option<Step>,

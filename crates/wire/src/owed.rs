@@ -59,10 +59,10 @@ impl Periods {
     }
 }
 
-/// Whether the work that was due after a trainer's last batch is done when it joins again. `batches`: the number that
-/// each trainer has finished. If others are further, this one had no more data and had said so, which it does after
-/// that work; the values are newer ones now. Asynchronous trainers are ahead of each other at any time, and save the
-/// values of the moment.
+/// Whether the work that was due after the last batch of `trainer` was already done before it joined again. `batches`:
+/// how many each trainer has finished. If another trainer is further, this one had no more data; it reports that only
+/// after the due work, and the values have changed since. Asynchronous trainers are ahead of each other at any time, and
+/// save the values of the moment.
 pub fn passed(mode: Mode, batches: &[u64], trainer: usize) -> bool {
     let own = batches.get(trainer).copied().unwrap_or(0);
     mode == Mode::Sync && batches.iter().any(|other| *other > own)

@@ -30,7 +30,7 @@ const SECTION_HEAD: usize = 24;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PartHeader<P> {
-    /// Which part of which save this is.
+    /// The save that this part belongs to, and the service that wrote it.
     pub binding: Binding,
     /// The tables.
     pub tables: Vec<TableHeader<P>>,
@@ -83,7 +83,7 @@ pub enum FormatError {
     /// The file ends early or there was a read error.
     #[error("read")]
     Read(#[source] io::Error),
-    /// The file is not a part.
+    /// The file does not begin like a part.
     #[error("it was not written by a canoe server")]
     Magic,
     /// Written by another version of canoe.
@@ -97,7 +97,7 @@ pub enum FormatError {
     /// The header does not parse.
     #[error("header cannot be read")]
     Header(#[source] serde_json::Error),
-    /// A length or value that is not possible.
+    /// A length, count or index that contradicts the header or the length of the file.
     #[error("{0}")]
     Impossible(String),
 }
@@ -264,7 +264,7 @@ impl<R: Read, P: DeserializeOwned> PartReader<R, P> {
         self.length - self.left - 4 - 4 * self.numbers.len() as u64
     }
 
-    /// The next section; `None` at the proper end.
+    /// The next section; `None` after the last one, if the file ends as it must.
     pub fn next_section(&mut self) -> Result<Option<Section<'_>>, FormatError> {
         let mut bytes = [0_u8; SECTION_HEAD];
         self.input
@@ -327,7 +327,7 @@ impl<R: Read, P: DeserializeOwned> PartReader<R, P> {
         }))
     }
 
-    /// How long a section is; fails before anything is allocated if the file cannot hold it.
+    /// The lengths of a section; fails before anything is allocated if the file is too short for it.
     fn lengths(
         &mut self,
         kind: u32,

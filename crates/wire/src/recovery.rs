@@ -30,7 +30,7 @@ pub struct Disk {
     pub folder: String,
     /// The newest snapshot of this run that all servers once had.
     pub confirmed: Option<Step>,
-    /// What is there and cannot be read, as a sentence: damaged snapshots of this run, or the folder itself.
+    /// What cannot be read, as a sentence: damaged snapshots of this run, or the folder itself.
     pub unreadable: Option<String>,
 }
 
@@ -48,7 +48,7 @@ pub struct ServerReport {
     pub waiting: Vec<TrainerId>,
     /// Trainers that are not connected.
     pub missing: Vec<TrainerId>,
-    /// Where its tables are, if that is a boundary.
+    /// The boundary that its tables are at; `None` while one is half updated.
     pub boundary: Option<Boundary>,
     /// Steps whose snapshot it can restore, ascending.
     pub snapshots: Vec<Step>,
@@ -56,7 +56,7 @@ pub struct ServerReport {
     pub settled: Option<Step>,
     /// What it found in the folder of its snapshots.
     pub disk: Disk,
-    /// It wants a snapshot of this step or a later one on all servers, because its process is about to end.
+    /// This server wants a snapshot of this step or a later one on all servers, because its process is about to end.
     pub wanted: Option<Step>,
     /// What it has counted on the data connections of the trainer that it reports to, by port; see [`crate::lines`].
     /// Empty while there are none.
@@ -70,14 +70,15 @@ pub struct ServerReport {
 pub enum Decision {
     /// The job continues.
     Start(GenerationStart),
-    /// It would start again although it had snapshots: that needs a word from the user. Says what is missing and where.
+    /// The job could only start from the beginning although it had snapshots; the user must allow that with `--fresh`.
+    /// The text says what is missing and where.
     Lost(String),
 }
 
-/// What trainer 0 knows besides the reports.
+/// What trainer 0 knows in addition to the reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CoordinatorKnowledge {
-    /// The user wants to begin again if snapshots are lost.
+    /// `--fresh`: the user allows the job to begin again if snapshots are lost.
     pub fresh: bool,
     /// The newest state that was saved with a pass of this run: steps applied, and the pass that comes next.
     pub saved: Option<(Step, u64)>,
@@ -122,8 +123,8 @@ pub fn decide(
     }
 }
 
-/// What servers should have and have not, as a sentence; none if the job never had a common snapshot or saved a pass,
-/// and nothing is unreadable. Only for reports without a common snapshot.
+/// Which snapshots servers should have and do not have, as a sentence; `None` if the job never had a common snapshot
+/// or saved a pass, and nothing is unreadable. Only for reports without a common snapshot.
 fn loss(
     reports: &[ServerReport],
     passes_saved: u64,
@@ -150,7 +151,7 @@ fn loss(
     }
     if causes.is_empty() {
         confirmed?;
-        causes.push("the snapshots that servers have are of different steps".to_owned());
+        causes.push("the servers have snapshots of different steps only".to_owned());
     }
     let known = confirmed.map(|step| format!(", all servers once had that of step {step}"));
     Some(format!(
@@ -223,8 +224,8 @@ pub enum AdmissionVerdict {
 }
 
 impl AdmissionVerdict {
-    /// What one trainer does about it. Only trainer 0 opens a generation or ends the job, and reports from before the
-    /// generation that it has `opened` are no reason to open another one.
+    /// The verdict for one trainer. Only trainer 0 opens a generation or ends the job, and it does not open another one
+    /// because of reports that are older than the generation that it has `opened`.
     pub fn of_trainer(
         self,
         trainer: TrainerId,
@@ -245,8 +246,8 @@ impl AdmissionVerdict {
     }
 }
 
-/// What the reports mean. `seen` is the last generation that this trainer was in; `holders` is how many servers hold
-/// tables.
+/// What a waiting trainer may do, from the reports of all servers. `seen` is the last generation that this trainer was
+/// in; `holders` is the number of servers that hold tables.
 pub fn judge(
     reports: &[ServerReport],
     seen: Generation,

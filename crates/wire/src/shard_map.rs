@@ -5,12 +5,12 @@
 //! some ten kilobytes do. So a small model is not spread over all servers. The *holders* are as many as make the step
 //! shortest: with `T` trainers, `B` bytes and `S` holders, the host of a holder handles `T` packets of `B / S` bytes as a
 //! server and `S` packets as a trainer, which is least where `S * S` is `T * B` divided by the bytes that cost as much as a
-//! packet ([`PACKET`]). Servers beyond them hold nothing and take no part in steps. Rows of sparse tables are on all
-//! servers, because what is small of them cannot be known before they are used; a job with such a table has no servers
-//! without one, and every pair exchanges a packet anyway.
+//! packet ([`PACKET`]). The other servers hold nothing and take no part in steps. Rows of sparse tables are on all
+//! servers, because their number is not known before they are used; so in a job with such a table every server holds part
+//! of it, and every trainer exchanges a packet with every server anyway.
 //!
-//! Among the services of the holders a large table is cut evenly; a small one is whole on one of them, the largest first,
-//! where there is least.
+//! A large table is cut evenly among the services of the holders; a small one is stored whole on the service that holds
+//! the least so far, and the largest tables are placed first.
 
 use crate::shard::{Block, SHARDS, Topology, block_len, block_shard};
 use crate::spec::TableSpec;
@@ -77,7 +77,7 @@ impl ShardMap {
         })
     }
 
-    /// A hash of the map, below 2^53: what was written under another map lies elsewhere.
+    /// A hash of the map, below 2^53. Servers with another map hold other blocks.
     pub fn fingerprint(&self) -> u64 {
         let text = format!("{} {:?}", self.holders, self.homes);
         crate::shard::table_hash(&text) >> 11
@@ -107,7 +107,7 @@ fn blocks(len: u64) -> impl Iterator<Item = Block> {
     })
 }
 
-/// Puts a table on so many services, those with the least; the largest part of it where there is least.
+/// Puts a table on the `width` services that hold the least so far, its largest part on the one with the least.
 fn place(table: &TableSpec, width: usize, loads: &mut [u64]) -> Vec<u32> {
     let mut parts = vec![0_u64; width];
     for block in blocks(table.len()) {

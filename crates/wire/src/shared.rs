@@ -43,7 +43,7 @@ pub fn layout(lens: impl Iterator<Item = usize>) -> RegionLayout {
 /// Memory that was divided by [`SharedRegion::divide`].
 #[derive(Debug)]
 pub struct DividedRegion {
-    /// With what others can read it.
+    /// The descriptor with which another process maps the memory, for reading only.
     pub descriptor: OwnedFd,
     /// Its parts, which this process writes.
     pub parts: Vec<PublishedValues>,
@@ -164,7 +164,7 @@ impl SharedRegion {
         self.len == 0
     }
 
-    /// For passing the memory to another process.
+    /// The descriptor with which another process maps the memory.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }

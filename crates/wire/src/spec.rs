@@ -1,4 +1,4 @@
-//! What trainer 0 sends to the servers about the job: tables, update rules, mode. Servers know nothing else of it.
+//! What trainer 0 sends to the servers about the job: tables, update rules, mode. Servers know nothing else about it.
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -92,7 +92,7 @@ impl JobSpec {
         table_hash(&text)
     }
 
-    /// A hash of the shapes alone: a snapshot with another hash is of another model.
+    /// A hash of the tables' names and shapes alone: a snapshot with another hash belongs to another model.
     pub fn shapes(&self) -> u64 {
         let shapes: Vec<_> = self
             .tables

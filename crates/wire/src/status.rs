@@ -22,6 +22,6 @@ pub struct PeerStatus {
     pub samples_per_second: f64,
     /// Recent cost per sample.
     pub cost: f64,
-    /// Whom or what it waits for, as a sentence; empty while it works.
+    /// The processes or the work that it waits for, as a sentence; empty while it computes.
     pub waits_for: String,
 }

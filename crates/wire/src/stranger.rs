@@ -1,5 +1,5 @@
-//! A connection before its hello: non-blocking, so that one thread can serve any number of strangers, and none of them
-//! costs a thread or more memory than a hello has.
+//! A connection before its hello: non-blocking, so that one thread can serve any number of strangers, and each of them
+//! costs no thread and no more memory than a hello needs.
 
 use crate::auth::Token;
 use crate::channel::{Channel, json_frame};
@@ -42,18 +42,18 @@ pub struct Greeted {
     pub channel: Channel,
     /// The server's random number.
     pub nonce: String,
-    /// What it said.
+    /// Its first frame, whose proof is right.
     pub hello: Hello,
 }
 
 /// Why a stranger is sent away.
 #[derive(Debug, thiserror::Error)]
 pub enum StrangerError {
-    /// It closed the connection, or the connection broke.
+    /// The connection broke, or the stranger closed it after it had sent something.
     #[error("the connection broke")]
     Io(#[source] io::Error),
-    /// It went away without a word, as scanners and probes do.
-    #[error("it went away")]
+    /// The stranger closed the connection without sending anything, as scanners and probes do.
+    #[error("it closed the connection without sending anything")]
     Left,
     /// The TLS handshake failed.
     #[error("TLS handshake failed")]
@@ -125,8 +125,8 @@ impl Stranger {
         }
     }
 
-    /// Does what can be done without waiting. Returns the hello when it has arrived and its proof is right. An error
-    /// has been told to the other side.
+    /// Reads and writes what is possible without waiting. Returns the hello when it has arrived and its proof is right.
+    /// An error that is returned has already been sent to the other side.
     pub fn proceed(&mut self, token: &Token) -> Result<Option<Hello>, StrangerError> {
         let done = match &mut self.transport {
             Accepted::Tcp(tcp) => plain(tcp, &mut self.greeting, &mut self.out, token, &self.name),
@@ -150,7 +150,7 @@ impl Stranger {
 
     /// Tries once to send a last frame.
     fn tell(&mut self, frame: &[u8]) {
-        // The stranger is sent away whether it hears why or not.
+        // The connection is closed whether or not the stranger receives the reason.
         let _ = match &mut self.transport {
             Accepted::Tcp(tcp) => tcp.write(frame).map(|_| ()),
             Accepted::Unix(unix) => unix.write(frame).map(|_| ()),
@@ -161,7 +161,8 @@ impl Stranger {
         };
     }
 
-    /// Its time is over. One that speaks no TLS to a server with TLS has waited for a challenge in vain: it gets an error that says so.
+    /// Call it when the stranger's time is over. One without TLS waits in vain for the challenge of a server with TLS:
+    /// it gets an error that says so.
     pub fn expire(&mut self) {
         if let Accepted::Tls(_, tcp) = &mut self.transport
             && self.name.is_empty()
@@ -176,7 +177,7 @@ impl Stranger {
         }
     }
 
-    /// Closes the connection at once: the kernel keeps nothing of it, as it does of one that is closed in order.
+    /// Closes the connection with a reset, so that the kernel keeps no state for it, as it would after an orderly close.
     pub fn dismiss(self) {
         if let Accepted::Tcp(tcp) | Accepted::Tls(_, tcp) = &self.transport {
             // Without it, the connection closes in order.

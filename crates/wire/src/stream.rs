@@ -128,7 +128,7 @@ pub enum ConnectError {
     /// The server cannot be reached now.
     #[error(transparent)]
     Unreachable(#[from] io::Error),
-    /// Certificates do not fit: another attempt cannot succeed.
+    /// The TLS handshake failed for a reason that another attempt cannot change, such as a wrong certificate.
     #[error("{0}")]
     Hopeless(String),
 }
@@ -217,8 +217,8 @@ impl Stream {
         Self::new(inner, name)
     }
 
-    /// What identifies the connection to both ends, for proofs: with TLS a secret of both, on a unix socket the user of
-    /// the client, whom the kernel names. Plain TCP has nothing that both ends see.
+    /// A text about the connection that both ends see, for proofs: with TLS a secret that only the two ends know, on a
+    /// unix socket the client's user as the kernel reports it. Plain TCP has nothing of this kind.
     pub fn name(&self) -> String {
         self.name.clone()
     }
@@ -322,7 +322,7 @@ impl Stream {
             Inner::TlsClient(stream) => (stream.conn.process_new_packets(), &stream.sock),
             Inner::TlsServer(stream) => (stream.conn.process_new_packets(), &stream.sock),
         };
-        // An error is told by the next read.
+        // The next read returns the error.
         ahead.has_bytes() || plain.map_or(true, |state| state.plaintext_bytes_to_read() > 0)
     }
 
@@ -408,7 +408,7 @@ impl Write for Stream {
         self.writing(|inner| match inner {
             Inner::Tcp(stream) => stream.write_vectored(bufs),
             Inner::Unix(stream) => stream.write_vectored(bufs),
-            // The owned stream of rustls makes a record and a call of the kernel of every slice.
+            // The owned stream of rustls makes one TLS record and one system call per slice.
             Inner::TlsClient(stream) => {
                 rustls::Stream::new(&mut stream.conn, &mut stream.sock).write_vectored(bufs)
             }
@@ -475,7 +475,7 @@ fn widen(stream: &UnixStream) {
 /// Connections that may wait to be accepted: a flood of strangers must not crowd out a trainer.
 const BACKLOG: i32 = 4096;
 
-/// A listening port on one address. What it accepts inherits its options, which costs a stranger nothing.
+/// A listening port on one address. Accepted connections inherit its options, so they cost no system calls per stranger.
 pub fn listen_tcp(address: IpAddr, port: u16) -> io::Result<TcpListener> {
     let listener = TcpListener::bind((address, port))?;
     sockopt::set_tcp_nodelay(&listener, true)?;
@@ -505,7 +505,7 @@ pub(crate) fn own_user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// The user at the other end of a unix socket, if the kernel says that it may be trusted: the own one, or root.
+/// The user at the other end of a unix socket, according to the kernel; an error unless it is our own user or root.
 pub(crate) fn trusted_user(stream: &UnixStream) -> io::Result<u32> {
     let user = peer_user(stream)?;
     if user == own_user() || user == 0 {
@@ -525,10 +525,10 @@ fn peer_user(_stream: &UnixStream) -> io::Result<u32> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Has the kernel notice a peer whose machine is gone, on a connection that is idle for long.
+/// Has the kernel detect a peer whose machine is gone, on a connection that is idle for long.
 pub(crate) fn keep_alive(tcp: &impl AsFd) {
     use rustix::net::sockopt;
-    // Heartbeats notice the same later, so a system without these options only loses time.
+    // Heartbeats detect the same later, so a system without these options only loses time.
     let _ = sockopt::set_socket_keepalive(tcp, true)
         .and_then(|()| sockopt::set_tcp_keepidle(tcp, Duration::from_secs(5)))
         .and_then(|()| sockopt::set_tcp_keepintvl(tcp, Duration::from_secs(2)))
@@ -545,7 +545,7 @@ fn connect_unix(address: SocketAddr) -> Option<UnixStream> {
     [Some(address.ip()), None].into_iter().find_map(|ip| {
         let name = unix_name(ip, address.port()).ok()?;
         let stream = UnixStream::connect_addr(&name).ok()?;
-        // Abstract names belong to whoever is first: another user's process must not be mistaken for the server.
+        // An abstract name belongs to the first process that binds it, so clients check the user behind it.
         trusted_user(&stream).ok().map(|_| stream)
     })
 }

@@ -1,4 +1,4 @@
-//! TLS by rustls: the servers show a certificate, and require one from clients if they have an authority for clients.
+//! TLS with rustls: servers present a certificate, and require one from clients if they have an authority for clients.
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -132,7 +132,7 @@ pub(crate) fn connection_name(
     Ok(format!("tls {}", crate::auth::hex(&secret)))
 }
 
-/// If a handshake failed for a reason that another attempt cannot change: what is wrong and what to do.
+/// What is wrong and what to do, if a handshake failed for a reason that another attempt cannot change; otherwise `None`.
 pub(crate) fn hopeless(error: &io::Error) -> Option<String> {
     use rustls::{CertificateError as Certificate, Error};
     let error = error.get_ref()?.downcast_ref::<Error>()?;

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-/// The error and what caused it, first things first.
+/// The error's text, followed by those of its causes: `read the shard: the disk is gone`.
 pub fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

@@ -28,7 +28,7 @@ pub type EvaluatorValues = BTreeMap<String, f64>;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Event {
-    /// A process starts. With another `run`, the lines before it belong to an earlier run.
+    /// A process starts. If its `run` is a different one, the lines before it belong to an earlier run.
     Start(Box<ProcessStart>),
     /// The runner starts a job.
     Run(Run),
@@ -55,14 +55,14 @@ pub enum Event {
     },
     /// Statistics of the parameters at the end of a pass.
     Parameters {
-        /// The pass.
+        /// From 0.
         pass: u64,
         /// One entry per parameter.
         parameters: Vec<ParameterStatistics>,
     },
     /// A pass directory is complete.
     Saved {
-        /// The pass.
+        /// From 0.
         pass: u64,
         /// Path of the pass directory.
         path: String,
@@ -73,14 +73,14 @@ pub enum Event {
     Stopped(Stopped),
     /// Training rolled back to this position.
     RolledBack {
-        /// The pass.
+        /// From 0.
         pass: u64,
-        /// Finished batches of the pass that remain.
+        /// Finished batches of the pass that need not be repeated.
         batch: u64,
     },
     /// A server has written a snapshot.
     Snapshot {
-        /// The step.
+        /// Steps applied in it, counted from the start of the job.
         step: u64,
     },
     /// A server starts a generation after the first: a process was lost.
@@ -126,9 +126,9 @@ pub enum Event {
     },
     /// The whole job ends.
     JobEnd {
-        /// How.
+        /// How the job ended.
         outcome: JobOutcome,
-        /// Why, if it is worth a sentence.
+        /// The reason; missing if there is none.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         text: String,
     },
@@ -165,10 +165,10 @@ pub struct ProcessStart {
     /// Trainers of the job.
     #[serde(default)]
     pub trainers: u32,
-    /// The last pass, counted from 1.
+    /// Number of passes, those of earlier runs included.
     #[serde(default)]
     pub passes: Option<u64>,
-    /// Its first pass, if it continues after passes of an earlier run, whose lines stay valid.
+    /// The first pass of this run, if it continues after passes of an earlier run; the lines about those stay valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_pass: Option<u64>,
     /// Passes without improvement after which training ends; missing if it does not end early.
@@ -225,7 +225,7 @@ pub struct Figures {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProcessChange {
-    /// It runs.
+    /// The runner has started the process.
     Started,
     /// It accepts connections.
     Ready,
@@ -243,7 +243,7 @@ pub enum ProcessChange {
 pub enum JobOutcome {
     /// All passes are finished.
     Finished,
-    /// It could not continue.
+    /// It could not continue; the event has the reason.
     Failed,
     /// A user or a signal ended it.
     Interrupted,
@@ -261,7 +261,7 @@ pub struct TableSize {
 }
 
 impl EventLine {
-    /// The line's text, with its end.
+    /// The line as JSON, with its line break.
     pub fn to_text(&self) -> String {
         // Plain data always serialises; numbers that are not finite become null.
         let mut text = serde_json::to_string(self).unwrap_or_default();
@@ -269,13 +269,13 @@ impl EventLine {
         text
     }
 
-    /// Reads a line; `None` if it is not one of ours.
+    /// Parses a line of the record; `None` if it is not an event.
     pub fn parse(text: &[u8]) -> Option<EventLine> {
         serde_json::from_slice(text).ok()
     }
 }
 
-/// Leaves out what is not finite.
+/// Leaves out values that are not finite.
 pub fn finite(values: &[(String, f64)]) -> EvaluatorValues {
     let finite = values.iter().filter(|(_, value)| value.is_finite());
     finite.cloned().collect()

@@ -13,7 +13,7 @@ static HOOK: OnceLock<Hook> = OnceLock::new();
 
 /// Has all points call `hook`. Only the first call of a process counts.
 pub fn install(hook: Hook) {
-    // A second hook would be a mistake of a test, and changes nothing.
+    // A second call would be a mistake in a test; it has no effect.
     let _ = HOOK.set(hook);
 }
 

@@ -1,9 +1,9 @@
-//! What a misspelt word was meant to be.
+//! Suggests the known word that is closest to a misspelt one.
 
-/// The word among `known` that `typed` most likely was meant to be; `None` if no one is near.
+/// The word of `known` that `typed` most likely misspells; `None` if none is close.
 pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let typed = typed.to_lowercase();
-    // How far a word is, and how much is missing of one that was not typed to its end.
+    // The distance of a word; a word that begins with what was typed is at distance 1, the shortest first.
     let steps = |word: &str| {
         let word = word.to_lowercase();
         let begun = typed.chars().count() > 2 && word.starts_with(&typed);

@@ -3,14 +3,14 @@
 //! The last line is often not the one: a traceback of Python ends with the error, but a report of ours may end with the
 //! source line that it is about, and a process that was killed ends with a line of its log.
 
-/// The error that these lines tell of, without the names of processes in front; `None` if they tell of none.
+/// The error message in these lines, without the name of the process before it; `None` if no line reports an error.
 pub fn error_line(lines: &[&str]) -> Option<String> {
     let lines: Vec<&str> = lines.iter().map(|line| bare(line)).collect();
     let node = lines
         .iter()
         .rev()
         .find_map(|line| line.strip_prefix("canoe node: "));
-    // A node that ends because of a process repeats what that process said, as far as it understood it.
+    // A node that ends because of one of its processes repeats the error that it found in that process's log.
     if let Some(words) = node.filter(|words| !words.contains(" ended with code ")) {
         return Some(words.to_owned());
     }

@@ -7,15 +7,15 @@
 //! - [`causes`]: an error with all its causes, on one line.
 //! - [`event`]: one thing that happened in a job, as a line of JSON.
 //! - [`failpoint`]: moments at which a test can hold a process.
-//! - [`guess`]: what a misspelt word was meant to be.
+//! - [`guess`]: the known word that is closest to a misspelt one.
 //! - [`last_words`]: which of the last lines of a process says what went wrong.
 //! - [`lock`]: locks that a panic does not poison.
-//! - [`log`]: levels and topics of log lines, and the places in v1's source that stand before them.
+//! - [`log`]: levels and topics of log lines, and the file and line of v1's source that is printed before each.
 //! - [`metrics`]: Prometheus' text form.
 //! - [`process`]: roles and processes.
 //! - [`random`]: the generator for everything that must be a function of a seed.
 //! - [`result`]: the result of a training in words.
-//! - [`statistics`]: how the values of a parameter are distributed.
+//! - [`statistics`]: the distribution of a parameter's values.
 //! - [`status`]: the state of a process at one moment.
 
 pub mod budget;

@@ -1,8 +1,8 @@
 //! Locks that a panic does not poison.
 //!
-//! The standard locks refuse to be taken after a thread has panicked while it held them, and every caller has to say what
-//! then. Here the answer is always the same: what a lock protects is complete between any two statements, a panic ends its
-//! process or its request, and the others continue. These types say it once; otherwise they are the standard ones.
+//! The standard locks return an error after a thread has panicked while it held them, and every caller has to handle it.
+//! In Canoe the data behind a lock is complete between any two statements, and a panic ends its process or its request
+//! while the others continue, so these types ignore the poison. Otherwise they are the standard ones.
 
 use std::sync::{self, PoisonError, TryLockError};
 use std::time::Duration;
@@ -19,14 +19,14 @@ impl<T> Mutex<T> {
         Self(sync::Mutex::new(value))
     }
 
-    /// The value, when nobody else can have it.
+    /// Consumes the mutex and returns its value.
     pub fn into_inner(self) -> T {
         self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<T: ?Sized> Mutex<T> {
-    /// Waits until no other thread has the value.
+    /// Waits until no other thread holds the lock.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -69,7 +69,7 @@ impl<T: ?Sized> RwLock<T> {
 pub struct Condvar(sync::Condvar);
 
 impl Condvar {
-    /// Gives the lock away until it is notified. As with the standard one, it may return without a notification.
+    /// Releases the lock while it waits for a notification. Like the standard one, it may return without one.
     pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         self.0.wait(guard).unwrap_or_else(PoisonError::into_inner)
     }

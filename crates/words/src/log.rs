@@ -1,7 +1,7 @@
 //! Log lines: how important one is, and what it is about.
 //!
-//! v1 printed the place in its own source before each line, and people's scripts look for it. The code that logs says
-//! only what a line is about; [`Topic::v1_source`] is the one table from there to v1's places.
+//! v1 printed the file and line of its own source before each log line, and users' scripts match them. Code that logs
+//! names only the topic of a line; [`Topic::v1_source`] is the one table from topics to v1's files and lines.
 
 /// How important a line is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub enum Level {
 pub enum Topic {
     /// The command line of the process.
     CommandLine,
-    /// A flag that has no effect here, or not the one it had.
+    /// A flag of v1 that has no effect here, or a different one.
     Flag,
     /// The Python interpreter.
     Python,
@@ -31,11 +31,11 @@ pub enum Topic {
     JobEnded,
     /// Initial values are drawn.
     Initialize,
-    /// Initial values are there.
+    /// All initial values have been set.
     Initialized,
     /// Parameters are read from a pass directory.
     Loading,
-    /// Something of a saved model cannot be used.
+    /// Part of a saved model cannot be used.
     LoadingIncomplete,
     /// Optimizer state of an earlier run is missing or does not fit.
     Resume,
@@ -65,7 +65,7 @@ pub enum Topic {
     Best,
     /// Training ends early, because nothing improves.
     EarlyEnd,
-    /// Training returns to an earlier position.
+    /// Training rolls back to an earlier position.
     RollBack,
     /// Results of `--job=checkgrad`.
     GradientCheck,

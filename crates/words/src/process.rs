@@ -65,5 +65,5 @@ impl fmt::Display for ProcessId {
 /// list, so all servers of a job share this one.
 pub const SERVER_NAME: &str = "pserver";
 
-/// The environment variable that carries the job token to servers and trainers. Nobody else may see it.
+/// The environment variable through which servers and trainers receive the job token. No other process may see it.
 pub const TOKEN_VARIABLE: &str = "CANOE_JOB_TOKEN";

@@ -1,5 +1,5 @@
-//! The result of a training in words: the best pass, and after which pass training stopped. The summary of a run, the
-//! page, reports and logs say it with the same sentence.
+//! The result of a training as a sentence: the best pass, and after which pass training stopped. The summary of a run,
+//! the page, reports and logs use the same sentence.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ pub struct Best {
     pub measure: String,
     /// Its value after that pass.
     pub value: f64,
-    /// The pass of the best model that there is, if the best pass itself was not saved or not kept.
+    /// The best pass whose model is on disk, if the best pass itself was not saved or not kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<u64>,
 }
@@ -26,7 +26,7 @@ pub struct Stopped {
     pub patience: u32,
 }
 
-/// `best test error 11.2 % after pass 5; stopped after pass 8`. A best pass whose model is gone is named all the same.
+/// `best test error 11.2 % after pass 5; stopped after pass 8`. The best pass is named even if its model was deleted.
 pub fn sentence(best: &Best, stopped: Option<Stopped>) -> String {
     let mut text = format!(
         "best test {} {} after pass {}",

@@ -28,11 +28,11 @@ pub enum Phase {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Status {
-    /// When this was true, in seconds since 1970.
+    /// When this status was taken, in seconds since 1970.
     pub t: f64,
     /// The run of the job that the process belongs to.
     pub run: String,
-    /// `None` only in the status of a process that has not said anything yet.
+    /// `None` only if the process has not reported a status yet.
     pub role: Option<Role>,
     /// The node, counted from 0.
     pub node: u32,
@@ -70,13 +70,13 @@ pub struct Status {
     pub memory_bytes: u64,
     /// What a server is doing.
     pub phase: Option<Phase>,
-    /// Whom or what it waits for, as a sentence; empty while it works.
+    /// The processes or the work that it waits for, as a sentence; empty while it computes.
     pub waits_for: String,
     /// The trainers that a server's present step waits for.
     pub waits_on: Vec<u32>,
-    /// A server's present step lacks nothing but its own work. If it lasts, the server hangs.
+    /// A server has received all that its present step needs, and only has to compute. If this lasts, the server hangs.
     pub busy: bool,
-    /// What it does besides steps, while others wait for it. If it makes no progress for long, the process hangs.
+    /// Work besides steps for which other processes wait. If it makes no progress for long, the process hangs.
     pub task: Option<Task>,
     /// The newest complete snapshot of a server.
     pub snapshot_step: Option<u64>,
@@ -96,7 +96,7 @@ pub struct Status {
 pub struct Task {
     /// What it is, as the object of a sentence: "the test".
     pub name: String,
-    /// Grows with every part of it that is done.
+    /// Grows with every part of the work that is finished.
     pub done: u64,
 }
 

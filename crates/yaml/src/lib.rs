@@ -1,8 +1,8 @@
-//! The one way in which YAML is read and written: `job.yaml`, `cluster.yaml`, kubeconfigs, manifests.
+//! Reads and writes all YAML of Canoe: `job.yaml`, `cluster.yaml`, kubeconfigs, manifests.
 //!
 //! - [`parse`]: text to values, with the line of each.
-//! - [`Document::typed`]: those values as a structure; what does not fit is named with its line and a guess.
-//! - [`document`], [`documents`]: values to text that every parser reads alike.
+//! - [`Document::typed`]: those values as a structure; errors have the line and suggest a key.
+//! - [`document`], [`documents`]: values to text that parsers of YAML 1.1 and 1.2 read in the same way.
 
 mod read;
 mod typed;

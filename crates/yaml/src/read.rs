@@ -1,18 +1,18 @@
 //! Reads one YAML document and remembers the line of every value.
 //!
-//! The values become `serde_json::Value`, so that typed structures come out of it by serde; the
-//! lines are kept by path (`workers.count`, `zones[1]`), so that every complaint can name its line.
-//! Scalars follow the YAML 1.2 core schema with one exception: a number with a point stays text,
-//! because the only such things in our files are versions and amounts of cores, and `1.30` must not become `1.3`.
-//! Aliases and merge keys are refused: our files have no use for them, and they can be made to
-//! grow without bound.
+//! The values become `serde_json::Value`, from which serde makes typed structures; the lines are kept by
+//! path (`workers.count`, `zones[1]`), so that every error can name its line.
+//! Scalars follow the YAML 1.2 core schema with one exception: a number with a decimal point stays text,
+//! because in our files these are versions and amounts of cores, and `1.30` must not become `1.3`.
+//! Aliases and merge keys are refused: our files do not need them, and with them a small file can expand to
+//! any size.
 
 use std::collections::BTreeMap;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Span};
 use serde_json::{Map, Value};
 
-/// Deeper nesting than any file has that we read; bounds the recursion.
+/// Limit for the recursion; our files are not nested so deeply.
 const MAX_DEPTH: usize = 16;
 
 /// A parsed document.
@@ -115,14 +115,14 @@ impl<'a> Reader<'a> {
                 if tag.is_some() {
                     return Err(at(
                         span,
-                        "tags such as !!str are not read; put text in quotes instead",
+                        "tags such as !!str are not supported; put text in quotes instead",
                     ));
                 }
                 Ok(scalar(&text, style))
             }
             Event::SequenceStart(..) => self.sequence(path, depth),
             Event::MappingStart(..) => self.mapping(path, depth),
-            Event::Alias(_) => Err(at(span, "aliases are not read; write the value out")),
+            Event::Alias(_) => Err(at(span, "aliases are not supported; write the value out")),
             _ => Err(at(span, "unexpected end of the document")),
         }
     }
@@ -149,7 +149,10 @@ impl<'a> Reader<'a> {
                 _ => return Err(at(span, "a key must be plain text")),
             };
             if key == "<<" {
-                return Err(at(span, "merge keys are not read; write the values out"));
+                return Err(at(
+                    span,
+                    "merge keys are not supported; write the values out",
+                ));
             }
             let path = if path.is_empty() {
                 key.clone()

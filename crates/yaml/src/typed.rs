@@ -1,4 +1,4 @@
-//! A document as a typed structure: serde does the work, and its complaints get the line and a guess.
+//! Turns a document into a typed structure with serde, and adds the line and a suggested key to serde's errors.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -10,21 +10,21 @@ impl Document {
     /// The content as a `T`. A key without a value (`image:`) means "not set".
     pub fn typed<T: DeserializeOwned>(&self) -> Result<T, YamlError> {
         let value = match without_nulls(self.value.clone()) {
-            // A file of comments only has no keys; serde then names the first that is missing.
+            // A file with comments only has no keys; serde then names the first missing key.
             Value::Null => Value::Object(serde_json::Map::new()),
             value => value,
         };
         serde_path_to_error::deserialize(value).map_err(|error| self.misfit(&error))
     }
 
-    /// serde's complaint, at the line of the value that it is about.
+    /// serde's error, with the line of the value that it is about.
     fn misfit(&self, error: &serde_path_to_error::Error<serde_json::Error>) -> YamlError {
         let path = match error.path().to_string() {
             path if path == "." => String::new(),
             path => path,
         };
         let complaint = guess::unknown_key(&error.inner().to_string());
-        // serde names an unknown or missing key itself; everything else is about the value at the path.
+        // serde's text names an unknown or missing key; every other error is about the value at the path.
         let owner = if complaint.starts_with("unknown field") {
             path.rfind(['.', '[']).map_or("", |end| &path[..end])
         } else {

@@ -1,4 +1,4 @@
-//! Writes JSON values as YAML that every parser reads alike.
+//! Writes JSON values as YAML that parsers of versions 1.1 and 1.2 read in the same way.
 //!
 //! Kubernetes tools read YAML 1.1, where `on`, `no`, `012` and `1:30` are not strings; general
 //! serialisers write YAML 1.2 and may leave such words bare. Here a string is bare only if it cannot
@@ -117,7 +117,7 @@ fn is_block(string: &str) -> bool {
         && !string.contains('\r')
 }
 
-/// What YAML allows to stand for itself, without its rarer line breaks.
+/// Characters that YAML allows without an escape, except its rarer line breaks.
 fn is_printable(character: char) -> bool {
     let forbidden = matches!(
         character,

@@ -28,7 +28,7 @@ pub(crate) fn run(args: DashboardArgs) -> anyhow::Result<Exit> {
         .iter()
         .map(|job| PageSource::open(job, token.clone()))
         .collect();
-    // Before anything listens: a folder without a job is no reason to print an address.
+    // Checked before the page is served, so that no address is printed for a folder without a job.
     let jobs = jobs?;
     let address = args.address.unwrap_or(([127, 0, 0, 1], web::PORT).into());
     let listener = web::listen(address, args.address.is_none())?;

@@ -164,9 +164,7 @@ pub(crate) fn run(args: DataArgs) -> Result<()> {
         Action::Follow(args) => follow::follow(&args),
         Action::Push { folder, to } => {
             let Some(to) = Location::parse(&to) else {
-                bail!(
-                    "{to:?} is no address of an object store; it has the form s3://BUCKET/PREFIX"
-                );
+                bail!("{to:?} is not an address of an object store; write s3://BUCKET/PREFIX");
             };
             push(&folder, &to)
         }
@@ -192,7 +190,7 @@ fn run_split(args: &SplitArgs) -> Result<()> {
         None => None,
         Some(from) => {
             let Some(out) = &args.to else {
-                bail!("{from} is fetched before it is split; say where to with --to DIR");
+                bail!("{from} is fetched before it is split; name the folder for it with --to DIR");
             };
             let files = fetch_objects(&from, out, false)?;
             Some(match files.as_slice() {
@@ -202,7 +200,7 @@ fn run_split(args: &SplitArgs) -> Result<()> {
         }
     };
     let source = fetched.as_ref().unwrap_or(&args.source);
-    // What was fetched is split in its own folder.
+    // Fetched data are split in the folder to which they were fetched.
     let out = args.to.as_deref().filter(|_| fetched.is_none());
     let sources = if source.is_dir() {
         Sources::job(source, out)?
@@ -353,7 +351,7 @@ fn fetch_objects(from: &Location, folder: &Path, force: bool) -> Result<Vec<buck
     Ok(files)
 }
 
-/// Objects go into a folder; archives among them are unpacked there.
+/// Fetches the objects below a prefix into a folder, and unpacks archives among them.
 fn fetch_from_store(from: &Location, args: &FetchArgs) -> Result<()> {
     let folder = args.to.clone().unwrap_or_else(|| PathBuf::from("."));
     let files = fetch_objects(from, &folder, args.force)?;

@@ -305,7 +305,7 @@ fn cluster(online: bool) -> anyhow::Result<Check> {
             program: std::env::current_exe().ok(),
         };
         let cluster = access.connect().await?;
-        // Every namespace has it; any reply shows that the cluster can be used.
+        // Every namespace has this ConfigMap; any reply shows that the cluster can be used.
         cluster
             .get::<ConfigMap>("default", "kube-root-ca.crt")
             .await

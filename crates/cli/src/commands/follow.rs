@@ -1,7 +1,8 @@
 //! `canoe data follow`: copies the output of a job to an object store while it runs. The pod of `copies` in job.yaml runs it.
 //!
-//! It only reads the volume: complete passes have the file `done`, and nodes that have finished leave a marker. What is already in the
-//! store is not sent again, so a pod that is replaced continues where the other stopped.
+//! It only reads the volume: complete passes have the file `done`, and nodes that have finished leave a marker. Files
+//! that are already in the store are not sent again, so a replacement of the pod continues where its predecessor
+//! stopped.
 #![allow(clippy::print_stderr, reason = "a command talks to its user")]
 
 use std::collections::BTreeSet;
@@ -19,7 +20,7 @@ use s3::{Client, Location};
 
 use super::progress::{human_bytes, number_of};
 
-/// Between two looks at the volume.
+/// Interval between two checks of the volume.
 const LOOK: Duration = Duration::from_secs(2);
 
 /// When copies are made.
@@ -61,7 +62,7 @@ pub(crate) fn follow(args: &FollowArgs) -> Result<()> {
         .with_context(|| format!("read {}", args.token_file.display()))?;
     let markers = Markers::new(args.output.clone(), args.nodes, token.trim());
     let client = Client::new()?;
-    // Whoever may not write there is told now, and not after the first pass.
+    // Without the right to write there, the command fails now and not after the first pass.
     client.list(&to)?;
     let begun = SystemTime::now();
     let mut copied = BTreeSet::new();
@@ -70,7 +71,7 @@ pub(crate) fn follow(args: &FollowArgs) -> Result<()> {
         if is_over {
             return copy(&client, &args.output, Pick::Output, &to, &mut copied);
         }
-        // Until node 0 has begun, results of an earlier run may be there.
+        // Until node 0 has begun, the folder may have the results of an earlier run.
         if args.at == CopyMoment::Passes && own_output::is_of(&args.output, token.trim()) {
             copy(&client, &args.output, Pick::All, &to, &mut copied)?;
         }
@@ -87,7 +88,7 @@ pub(crate) fn follow(args: &FollowArgs) -> Result<()> {
     }
 }
 
-/// Copies what is picked and not yet copied. Old passes may be removed meanwhile, by `--keep`.
+/// Copies the selected files that are not copied yet. `--keep` may remove old passes meanwhile.
 fn copy(
     client: &Client,
     output: &Path,

@@ -137,7 +137,7 @@ fn repository(name: &str, is_written: bool) -> Result<Repository> {
     Ok(Repository::new(reference, login, is_written))
 }
 
-/// AWS gives logins to its registries to whoever may use them.
+/// Requests a login to this account's registry from AWS.
 fn ecr_login(region: &str) -> Result<Login> {
     let runtime = tokio::runtime::Runtime::new().context("start the client")?;
     let settings = AwsSettings::read(|name| std::env::var(name).ok());

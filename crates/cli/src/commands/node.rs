@@ -93,7 +93,7 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<Exit> {
         }
         // Lines of the logs go to standard output unchanged; what the node itself does goes to standard error.
         if let JobEvent::Line { process, line } = &event {
-            // Whoever reads the log may go away; the node must not.
+            // If the reader of the log closes it, the node must continue.
             let _ = writeln!(io::stdout(), "{process}: {line}");
         } else if let Some(line) = plain.line(begun.elapsed(), &event) {
             let _ = writeln!(io::stderr(), "{line}");

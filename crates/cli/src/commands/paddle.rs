@@ -1,4 +1,4 @@
-//! `canoe paddle`: v1's commands, and links under which its scripts find them.
+//! `canoe paddle`: v1's commands, and links through which v1's scripts call them.
 
 use std::io;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &PaddleArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// First line of the scripts that this command writes; another file of the name is left alone.
+/// First lines of the scripts that this command writes. Files of other origin with the same name are not replaced.
 const OURS: &str = "#!/bin/sh\n# Written by canoe paddle link.\n";
 
 fn script(program: &Path) -> String {

@@ -126,7 +126,7 @@ pub(crate) fn run(args: PredictArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// What the user said, or what the endings of the files say.
+/// The format that the user gave, otherwise the one that all file endings have in common.
 fn input_format(args: &PredictArgs) -> anyhow::Result<InputFormat> {
     if let Some(format) = args.input_format {
         return Ok(format);
@@ -138,7 +138,7 @@ fn input_format(args: &PredictArgs) -> anyhow::Result<InputFormat> {
         [] => Ok(InputFormat::Text),
         [one] => Ok(one),
         _ => anyhow::bail!(
-            "the inputs have different endings; say with --input-format how they are written"
+            "the inputs have different endings; give their format with --input-format"
         ),
     }
 }
@@ -169,7 +169,7 @@ fn separator(text: &str) -> Result<u8, String> {
     }
 }
 
-/// What all kinds of input need.
+/// What all input formats need.
 struct Job<'a> {
     args: &'a PredictArgs,
     model: &'a Model,
@@ -196,7 +196,7 @@ impl Job<'_> {
         }
     }
 
-    /// Whether somebody types the samples.
+    /// Whether the samples come from a terminal.
     fn typed(&self) -> bool {
         self.sources() == [None]
             && self.args.input_format != Some(InputFormat::Provider)
@@ -269,7 +269,7 @@ impl Job<'_> {
         Ok(samples)
     }
 
-    /// A column of the result, or a key, has one meaning.
+    /// With `--keep`, no column of the input may have the name of a column of the result.
     fn check_kept(&self, header: &[String]) -> anyhow::Result<()> {
         let outputs = &self.model.outputs;
         let twice = |column: &&String| match self.format {
@@ -352,7 +352,7 @@ fn name_of(path: Option<&Path>) -> String {
 fn reader(path: Option<&Path>) -> anyhow::Result<Box<dyn BufRead>> {
     const GZIP: &[u8] = &[0x1f, 0x8b];
     let mut plain: Box<dyn BufRead> = match path {
-        // A terminal has nothing yet to look at.
+        // On a terminal nothing has been typed yet that could be inspected.
         None if io::stdin().is_terminal() => return Ok(Box::new(io::stdin().lock())),
         None => Box::new(io::stdin().lock()),
         Some(path) => {
@@ -372,7 +372,7 @@ fn reader(path: Option<&Path>) -> anyhow::Result<Box<dyn BufRead>> {
     })
 }
 
-/// Whether two names are of one file, also through links.
+/// Whether two paths lead to the same file, also through links.
 fn is_same(a: &Path, b: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     let file = |path: &Path| std::fs::metadata(path).map(|found| (found.dev(), found.ino()));

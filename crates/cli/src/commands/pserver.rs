@@ -67,7 +67,7 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<Exit> {
     }
     if let Some(text) = security::just_finished(&flags)? {
         say(Level::Info, &text);
-        // If it cannot start, nobody can be told.
+        // If it cannot start, trainers cannot be notified of the end.
         if let Ok(server) = Server::start(config(&flags)?, Arc::new(say)) {
             server.announce_end(LINGER);
             server.shutdown();
@@ -76,7 +76,7 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<Exit> {
     }
     let log = Arc::new(say);
     let server = Arc::new(Server::start(config(&flags)?, log.clone())?);
-    // Before the status page is served: whoever sees it may send signals.
+    // Signals are handled before the status page is served, because readers of the page may send them.
     end_on_signals(&server)?;
     if let Ok(port @ 1..) = u16::try_from(flags.int("status_port")) {
         let base = Status {
@@ -93,7 +93,7 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<Exit> {
     if outcome == ServerOutcome::Finished
         && let Err(error) = security::mark_finished(&flags)
     {
-        // The model is saved. A restarted process would only wait for servers that are gone.
+        // The model is saved. A restarted process would only wait for servers that have ended.
         let text = format!("the job has finished, but: {error:#}");
         log(Level::Warning, &text);
     }

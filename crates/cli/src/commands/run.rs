@@ -1,6 +1,7 @@
 //! `canoe run JOB_DIR --nodes N`: a job folder on this machine, each node a parameter server and a trainer.
 
-/// Says something beside the result. A reader that went away is no reason to end a job, as std's macro of this name would.
+/// Prints a message to standard error. Unlike std's macro of this name, it ignores a closed standard error, which must
+/// not end a job.
 macro_rules! eprintln {
     ($($text:tt)*) => {{
         use std::io::Write as _;
@@ -67,7 +68,7 @@ pub(crate) struct RunArgs {
     /// configuration has test data and --passes is not given).
     #[arg(long, value_name = "PASSES", allow_negative_numbers = true)]
     patience: Option<u32>,
-    /// What passes are compared by: an evaluator, or cost.
+    /// The value by which passes are compared: an evaluator, or cost.
     #[arg(long, visible_alias = "best_by", value_name = "EVALUATOR")]
     best_by: Option<String>,
     /// Ports of each server for dense parameters.
@@ -109,13 +110,13 @@ pub(crate) struct RunArgs {
     /// Restart crashed processes and resume from the last snapshot.
     #[arg(long)]
     keep_going: bool,
-    /// Seconds that a step may wait for a trainer that lives, before --keep-going replaces it.
+    /// Seconds that a step may wait for a trainer that runs, before --keep-going replaces it.
     #[arg(long, value_name = "SECONDS")]
     stall_timeout: Option<f64>,
     /// Start again although an earlier run did not finish; its results are moved aside.
     #[arg(long)]
     fresh: bool,
-    /// Keep the page after the job has ended, until Ctrl-C.
+    /// Keep serving the page after the job has ended, until Ctrl-C.
     #[arg(long)]
     stay: bool,
     /// Run more nodes than this machine can carry.
@@ -183,7 +184,7 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
     let token = local::token::generate().context("create a job token")?;
     let shutdown = Shutdown::new();
     shutdown.on_signals().context("watch for Ctrl-C")?;
-    // What is wrong with the command must show before anything is moved or claimed.
+    // Errors of the command line are reported before anything is moved or claimed.
     let flags = Flags::parse(&[COMMON, TRAIN, GFLAGS], &options.trainer_flags);
     security::server_tls(&flags.context("flags after --")?)?;
     if let Some(text) = refusal::check(&layout, &options.trainer_flags)? {
@@ -267,7 +268,10 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
         }
     }
     if stay && watched && outcome.end != RunEnd::Interrupted {
-        let _ = writeln!(std::io::stderr(), "the page stays; Ctrl-C ends it");
+        let _ = writeln!(
+            std::io::stderr(),
+            "the page remains available; Ctrl-C ends it"
+        );
         while shutdown.requests() == 0 {
             std::thread::sleep(Duration::from_millis(50));
         }
@@ -279,7 +283,7 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
     let resumes = match &outcome.end {
         RunEnd::Succeeded => None,
         RunEnd::Interrupted => Some("the same command resumes the job"),
-        RunEnd::Failed(_) => Some("once the cause is mended, the same command resumes the job"),
+        RunEnd::Failed(_) => Some("once the cause is removed, the same command resumes the job"),
     };
     if let Some(text) = resumes.filter(|_| !form.json()) {
         let _ = writeln!(std::io::stderr(), "{text}; with --fresh it starts again");
@@ -294,7 +298,7 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
     })
 }
 
-/// Prints the result. A reader that went away changes neither how the job ended nor what is left to do.
+/// Prints the result. A closed standard output changes neither the exit code nor the remaining work.
 fn say(text: &str) {
     let _ = writeln!(std::io::stdout(), "{text}");
 }
@@ -314,7 +318,7 @@ struct PageListen {
     or_free: bool,
 }
 
-/// What `--watch` says; `None`: no page.
+/// The address that `--watch` gives; `None`: no page.
 fn page_address(listen: Option<&str>) -> anyhow::Result<Option<PageListen>> {
     match listen {
         None => Ok(Some(PageListen {
@@ -344,7 +348,7 @@ fn serve_page(
     token: &str,
 ) -> anyhow::Result<Arc<Site>> {
     let address = listener.local_addr()?;
-    // The job's token also opens the tables: the page has one of its own, and accepts the other too.
+    // The job's token also gives access to the tables, so the page has a token of its own; it accepts the job's too.
     let page_token = local::token::generate().context("create a token for the page")?;
     // A closed standard error is no reason not to run the job.
     let _ = writeln!(

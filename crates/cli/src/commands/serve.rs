@@ -75,7 +75,7 @@ fn look_period(text: &str) -> Result<Duration, String> {
 
 pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     let options = OpenOptions {
-        // A server continues when somebody writes into the pass that it serves.
+        // The server must not fail when the pass that it serves is written again.
         in_memory: true,
         ..args.open.options()?
     };
@@ -156,7 +156,7 @@ fn ended_by_signal() {
         .enable_all()
         .build();
     let Ok(runtime) = runtime else {
-        // Without it a signal ends the process at once, as it does for every program.
+        // If signals cannot be watched, they end the process immediately, as usual.
         loop {
             std::thread::park();
         }

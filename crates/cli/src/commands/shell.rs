@@ -1,5 +1,5 @@
-//! `canoe completions SHELL` and `canoe man DIR`: what a shell and `man` know about the commands. Flags in the form of v1,
-//! which clap does not parse, are described to both from their tables. Also paths in commands that are proposed to a person.
+//! `canoe completions SHELL` and `canoe man DIR`: completions for a shell and manual pages. Flags in the form of v1,
+//! which clap does not parse, are added from their tables. Also quotes paths for commands that messages suggest.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -55,7 +55,7 @@ pub(crate) fn man(args: &ManArgs, program: Command) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// The commands with the flags of v1.
+/// The commands of clap, with the flags of v1 added.
 fn whole(program: Command) -> Command {
     let add = |command: Command, tables: &[FlagTable]| {
         let flags = tables.iter().copied().flatten();

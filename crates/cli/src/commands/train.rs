@@ -118,7 +118,7 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<Exit> {
         if let Some(newest) = newest.filter(|newest| *newest >= settings.passes.start)
             && std::env::var_os(RUN_VARIABLE).is_none()
         {
-            // As v1 does; scripts depend on it.
+            // v1 does the same, and scripts depend on it.
             let text = format!(
                 "{} has models of an earlier training up to pass-{newest:05}: this one replaces them pass by pass, and later ones stay (--start_pass resumes; another --save_dir keeps both)",
                 folder.display()
@@ -132,7 +132,7 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<Exit> {
         TrainerTask::Train => begin_record(&flags, args, &evaluated, &settings, &mut console)?,
         _ => None,
     };
-    // Of a job on nodes, one trainer tells the runner.
+    // In a job on nodes, only one trainer reports it to the runner.
     for note in notes.into_iter().filter(|_| settings.trainer == 0) {
         console.warn(Topic::Flag, note);
     }
@@ -197,7 +197,7 @@ fn begin_record(
     };
     let mut start = record::start(Role::Trainer, settings.trainer, &run, args);
     start.config = settings.config_file.display().to_string();
-    // What an earlier run in this folder says of the passes before stays true, unless the values come from elsewhere.
+    // The record of an earlier run about the passes before stays valid, unless the values come from another folder.
     let continues = settings.passes.start > 0 && settings.passes.init_model_path.is_none();
     start.first_pass = continues.then(|| u64::from(settings.passes.start));
     start.trainers = positive(flags, "num_gradient_servers")? as u32;
@@ -215,7 +215,7 @@ fn begin_record(
         .model_config
         .as_ref()
         .map(|model| model.parameters.iter().map(|p| p.size).sum());
-    // If the caller names the folder of the record, it has dealt with what an earlier run left there.
+    // If --record_dir is given, the caller has already handled the record of an earlier run.
     let anew = given.is_empty() && settings.passes.start == 0;
     let begun = describe(&folder, config, &settings.config_file)
         .and_then(|()| console.record(&folder, start, anew));
@@ -415,7 +415,7 @@ fn remote(flags: &Flags) -> anyhow::Result<RemoteSettings> {
     })
 }
 
-/// What the pods of a job have written down of their addresses.
+/// The addresses that the pods of a job have written to the volume.
 fn addresses(flags: &Flags) -> Option<wire::AddressBook> {
     let folder = Some(PathBuf::from(flags.text("address_dir")));
     let folder = folder.filter(|folder| !folder.as_os_str().is_empty())?;
@@ -498,7 +498,7 @@ fn keep(flags: &Flags) -> anyhow::Result<Keep> {
     text.parse().with_context(|| format!("--keep={text}"))
 }
 
-/// `--patience`. A user who gives the number of passes and nothing else gets that number.
+/// `--patience`. If only the number of passes is given, exactly that many are trained.
 fn patience(flags: &Flags) -> anyhow::Result<Patience> {
     match flags.text("patience") {
         "auto" if flags.given("num_passes") => Ok(Patience::Unlimited),

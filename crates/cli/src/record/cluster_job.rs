@@ -1,7 +1,8 @@
-//! The record of a whole job on a cluster, `output/events.jsonl`. No runner sees all nodes there, so node 0 writes when the job begins and how it
-//! ends. What happens to the processes of a node is in the node's own record.
+//! The record of a whole job on a cluster, `output/events.jsonl`. No runner sees all nodes there, so node 0 writes when
+//! the job begins and how it ends. Events of a node's processes are in the node's own record.
 //!
-//! A pod of node 0 may be replaced, and one that was thought lost may come back, so each first reads what is already there.
+//! A pod of node 0 may be replaced, and a pod that was thought lost may come back, so each first reads the existing
+//! record.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +12,7 @@ use words::event::{Event, EventLine, Run};
 
 use super::runner::RunnerRecord;
 
-/// More than this is not read: lines of other programs.
+/// Most bytes that are read; a larger file has lines of other programs.
 const LARGEST: u64 = 16 << 20;
 
 /// The job's record, as node 0 continues it.
@@ -21,7 +22,7 @@ pub(crate) struct ClusterJobRecord {
     run: Run,
 }
 
-/// What the record says of a run.
+/// What the record already has about a run.
 #[derive(Debug, PartialEq, Eq)]
 enum Told {
     Nothing,
@@ -60,7 +61,7 @@ impl ClusterJobRecord {
     fn told(&self) -> Told {
         use std::io::Read;
         let mut text = Vec::new();
-        // A file that is not there says nothing.
+        // Without a file, nothing has been recorded.
         let _ = std::fs::File::open(&self.path)
             .and_then(|file| file.take(LARGEST).read_to_end(&mut text));
         let mut told = Told::Nothing;
@@ -79,8 +80,8 @@ impl ClusterJobRecord {
     }
 }
 
-/// Whether the end of a node is that of its job: it is done, or no other pod would do better. Otherwise the cluster makes another pod, or gives up
-/// later.
+/// Whether the end of node 0 is the end of its job: the job has finished, or another pod would fail too. Otherwise the
+/// cluster creates another pod, or gives up later.
 fn is_final(end: &RunEnd) -> bool {
     matches!(exit_code(end), 0 | code::USAGE | code::CONFIG)
 }

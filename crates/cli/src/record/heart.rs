@@ -74,11 +74,13 @@ impl Heart {
     }
 }
 
-/// The number of this writer, given what is in the file and what this process wrote last. `None` if the file belongs to a successor: this
-/// process was taken for lost and is back (a machine that was cut off), and is about to learn it.
+/// The number of this writer, given the number in the file and the one that this process wrote last. `None` if the file
+/// belongs to a successor: this process was considered lost (its machine was cut off), came back, and will soon be
+/// refused.
 ///
-/// A process that was lost in the middle of a write may finish it long after its successor has begun. Numbers that only grow tell the two apart
-/// without clocks: the successor takes its file back. With equal numbers (the file could not be read) the last writer wins.
+/// A process that was lost in the middle of a write may finish it long after its successor has begun. Numbers that only
+/// grow distinguish the two without clocks: the successor takes its file back. With equal numbers (the file could not be
+/// read) the last writer wins.
 pub(crate) fn writer(there: Option<&Status>, written: Option<&Status>) -> Option<u64> {
     let Some(own) = written else {
         return Some(there.map_or(0, |there| there.writer.saturating_add(1)));

@@ -1,6 +1,6 @@
 //! Writes the record of a job while it runs: what happens to processes, what they compute, and their present state.
 //!
-//! [`watch`] defines the files and their format. This module decides who writes which, and how often.
+//! [`watch`] defines the files and their format. This module decides which process writes which file, and how often.
 
 pub(crate) mod cluster_job;
 pub(crate) mod heart;
@@ -60,7 +60,7 @@ pub(crate) fn folder(
     Ok(Some(Folder { output, node }))
 }
 
-/// Writes a first state, long before there is anything to report: whoever started this process sees that it runs.
+/// Writes a first status before there is anything to report, so that the runner sees that the process runs.
 pub(crate) fn announce(folder: &Folder, role: Role) -> anyhow::Result<()> {
     let process = ProcessId {
         role,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use words::lock::Mutex;
 
-/// Texts that are kept at most: a fault that repeats with every step tells nothing new.
+/// Most texts that are kept: a fault that repeats with every step adds nothing new.
 const LIMIT: usize = 32;
 
 /// Texts that are not yet recorded. Each is recorded once.

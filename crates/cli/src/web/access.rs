@@ -1,4 +1,4 @@
-//! Who may see a page: on loopback everybody on the machine, elsewhere those who know the job's token.
+//! Access to a page: on loopback for every user of the machine, elsewhere only with the job's token.
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -11,18 +11,18 @@ use run::http::is_loopback_name;
 use super::answer;
 use super::query::Query;
 
-/// A larger form was not sent by our page.
+/// Most bytes of a form: the page's own form is smaller.
 const LARGEST_FORM: usize = 4096;
 
 /// The name of the cookie that a browser gets once it has sent the token.
 const COOKIE_NAME: &str = "canoe_page";
 
-/// Who may see a page.
+/// Which requests may see a page.
 #[derive(Debug)]
 pub(crate) enum PageAccess {
-    /// Whoever reaches the loopback address by its own name: pages of other sites cannot direct a browser here.
+    /// Those with a loopback name as their host, so that pages of other sites cannot direct a browser here.
     Loopback,
-    /// Whoever knows one of these.
+    /// Those with one of these tokens.
     Tokens(Vec<String>),
 }
 
@@ -125,7 +125,7 @@ fn pass(token: &str) -> String {
         .collect()
 }
 
-/// Compares; the duration does not reveal how many characters are equal.
+/// Compares two texts in a time that does not reveal how many characters are equal.
 fn same(a: &str, b: &str) -> bool {
     let hash = |text: &str| digest(&SHA256, text.as_bytes());
     let (a, b) = (hash(a), hash(b));

@@ -1,17 +1,18 @@
-//! Knows which pages are open on a job. A runner ends only after they have shown how the job ended: a page that misses the
-//! end would keep the figures of the second before, and report a lost connection.
+//! Keeps track of the open pages of a job. A runner ends only after they have shown how the job ended: a page that misses
+//! the end would keep the figures of the second before, and report a lost connection.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// More pages than this are not waited for.
+use words::lock::{Mutex, MutexGuard};
+
+/// Most pages that a runner waits for.
 const PAGES: usize = 256;
 
 /// A page asks again after the time that it names, or at most this much later.
 const LATE: Duration = Duration::from_millis(1500);
 
-/// The longest time between two requests of a page: one that nobody looks at asks rarely.
+/// The longest time between two requests of a page: a page in a hidden tab sends fewer.
 const SLOWEST: Duration = Duration::from_secs(5);
 
 /// The open pages, by the number that each has drawn for itself.
@@ -32,7 +33,7 @@ impl Audience {
     pub(crate) const LIMIT: Duration = SLOWEST.saturating_add(LATE);
 
     fn pages(&self) -> MutexGuard<'_, BTreeMap<u64, OpenPage>> {
-        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pages.lock()
     }
 
     /// A page has asked for what is new, and will ask again after this time.

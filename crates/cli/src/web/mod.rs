@@ -107,7 +107,7 @@ async fn accept(listener: tokio::net::TcpListener, router: Router) {
                 .header_read_timeout(HEAD)
                 .max_buf_size(LARGEST_HEAD)
                 .serve_connection(TokioIo::new(stream), service);
-            // A reader that goes away is no trouble of ours.
+            // A client that closes its connection is no error.
             let _ = served.await;
             drop(place);
         });

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "every test file uses some of them")]
 
+pub(crate) mod cases;
 pub(crate) mod images;
 pub(crate) mod reversal;
 pub(crate) mod run;

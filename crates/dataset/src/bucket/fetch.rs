@@ -15,21 +15,21 @@ use crate::checksum;
 use crate::fetch::Partial;
 use crate::parallel;
 
-/// The file that says which version of which object each file is.
+/// The file that records the object and the version that each file was fetched from.
 const RECORD: &str = ".s3.jsonl";
 /// Attempts in a row without progress.
 const ATTEMPTS: u32 = 5;
 
-/// A file that is there now.
+/// A file after a fetch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fetched {
-    /// Where.
+    /// Path of the file on this machine.
     pub path: PathBuf,
     /// Its length.
     pub bytes: u64,
-    /// It was there already.
+    /// The file existed already in this version.
     pub unchanged: bool,
-    /// Bytes that an earlier run had left.
+    /// Bytes that an earlier run had fetched.
     pub resumed_from: u64,
 }
 
@@ -75,7 +75,7 @@ pub fn fetch(
     })
 }
 
-/// Which objects are meant, with their names below the folder: the one of exactly this key, or else those below it.
+/// The objects to fetch, with their names below the folder: the one with exactly this key, otherwise those below it.
 fn choose(from: &Location, found: Vec<Object>) -> Result<Vec<(String, Object)>, BucketError> {
     let exact = |object: &&Object| !from.is_prefix() && object.key == from.key;
     if let Some(object) = found.iter().find(exact) {
@@ -91,7 +91,7 @@ fn choose(from: &Location, found: Vec<Object>) -> Result<Vec<(String, Object)>, 
         let Some(name) = object.key.strip_prefix(&prefix) else {
             continue;
         };
-        // Consoles make empty objects that look like folders.
+        // Web consoles create empty objects that represent folders.
         if name.is_empty() || name.ends_with('/') {
             continue;
         }
@@ -112,7 +112,7 @@ fn choose(from: &Location, found: Vec<Object>) -> Result<Vec<(String, Object)>, 
     Ok(chosen)
 }
 
-/// Lines that were not written completely are no loss: their files are compared or fetched again.
+/// Reads the record. Incomplete lines are ignored: their files are compared or fetched again.
 fn read_record(path: &Path) -> BTreeMap<String, Line> {
     let text = fs::read_to_string(path).unwrap_or_default();
     let lines = text
@@ -171,7 +171,7 @@ impl Job<'_> {
         })
     }
 
-    /// Whether the file is this version of the object; an error if it is another.
+    /// Whether the file is this version of the object; an error if it is another file.
     fn is_there(
         &self,
         location: &Location,
@@ -284,7 +284,7 @@ impl Job<'_> {
     }
 }
 
-/// Why pieces stopped coming.
+/// Why a transfer stopped.
 enum Stop {
     Broken(io::Error),
     Final(Box<BucketError>),

@@ -1,7 +1,7 @@
 //! Copies folders from and to object stores: many files at once, resumed after an interruption, each checked.
 //!
-//! What has been fetched is written down in `.s3.jsonl` in the folder, a line per file with the version (ETag) of its object: a second run
-//! fetches nothing, and an object that has changed since is named instead of mixed with the others.
+//! Fetched files are recorded in `.s3.jsonl` in the folder, a line per file with the version (ETag) of its object: a
+//! second run fetches nothing, and an object that has changed since is an error instead of being mixed with the others.
 //!
 //! - [`fetch`](mod@fetch): downloads.
 //! - [`push`](mod@push): uploads.
@@ -23,20 +23,20 @@ pub use push::{Pushed, push, push_files};
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the variants are documented")]
 pub enum BucketError {
-    /// The store.
+    /// The store refused a request or could not be reached.
     #[error(transparent)]
     Store(#[from] S3Error),
-    /// Nothing begins with this.
-    #[error("{prefix}: nothing is there")]
+    /// No object has this key or this prefix.
+    #[error("{prefix}: there are no such objects")]
     Nothing { prefix: Location },
     /// A key that cannot be a file in a folder.
     #[error("{location}: {name:?} is not the name of a file in a folder")]
     Name {
         location: Location,
-        /// What would be its name.
+        /// The name that the file would have.
         name: String,
     },
-    /// The object is another one than that which was fetched.
+    /// The object was replaced since it was fetched.
     #[error(
         "{location} has changed since it was fetched to {path} (version {then}, now {now}); pass --force to fetch it again"
     )]
@@ -48,12 +48,12 @@ pub enum BucketError {
         /// Its version now.
         now: String,
     },
-    /// A file of that name is there and was not fetched from here.
+    /// A file of that name exists and was not fetched from this object.
     #[error("{path} exists and is not {location}; pass --force to replace it")]
     Exists { location: Location, path: PathBuf },
-    /// A model of another run is in the place of one that comes.
+    /// A model of another run has the name of one that is to be copied.
     #[error(
-        "{location} exists and is not the one that comes; choose another prefix, or replace it with --force"
+        "{location} exists and differs from the model to be copied; choose another prefix, or replace it with --force"
     )]
     OtherModel { location: Location },
     /// An object that is to be compared cannot be read.
@@ -63,15 +63,15 @@ pub enum BucketError {
         #[source]
         source: io::Error,
     },
-    /// What arrived is not what the store has.
+    /// The received bytes differ from those in the store.
     #[error(
-        "{location} arrived damaged: its MD5 is {got}, the store says {want}; run the command again"
+        "{location} arrived damaged: its MD5 is {got}, according to the store it should be {want}; run the command again"
     )]
     Damaged {
         location: Location,
-        /// What arrived.
+        /// MD5 of the received bytes.
         got: String,
-        /// What should have.
+        /// MD5 according to the store.
         want: String,
     },
     /// The connection broke several times in a row.
@@ -88,16 +88,16 @@ pub enum BucketError {
         #[source]
         source: io::Error,
     },
-    /// A file here.
+    /// A file on this machine cannot be read or written.
     #[error("{action} {path}")]
     File {
-        /// What was done with it.
+        /// The operation that failed, as a verb.
         action: &'static str,
         path: PathBuf,
         #[source]
         source: io::Error,
     },
-    /// A part of a file here.
+    /// A partial file on this machine cannot be read or written.
     #[error(transparent)]
     Partial(#[from] crate::fetch::FetchError),
 }

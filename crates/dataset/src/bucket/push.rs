@@ -11,21 +11,22 @@ use s3::{Client, Location, Object};
 use super::BucketError;
 use crate::parallel;
 
-/// Larger files are written in parts of this size, and their entity tag is one of parts.
+/// Larger files are written in parts of this size, and their entity tag is computed from those of the parts.
 const PART: u64 = 64 << 20;
 
-/// What is in the store now.
+/// The result of a push.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Pushed {
     /// Number of files.
     pub files: usize,
     /// Their bytes.
     pub bytes: u64,
-    /// Bytes that were there before.
+    /// Bytes that the store had before.
     pub kept: u64,
 }
 
-/// Writes every file below a folder, hidden ones left out, under a prefix. `progress` gets the number of bytes that are there.
+/// Writes every file below a folder, except hidden ones, under a prefix. `progress` gets the number of bytes that are in
+/// the store.
 pub fn push(
     client: &Client,
     folder: &Path,
@@ -37,7 +38,7 @@ pub fn push(
     push_files(client, folder, &names, to, progress)
 }
 
-/// Writes these files of a folder under a prefix; those that say that others are complete (`done`) last.
+/// Writes these files of a folder under a prefix; files that mark others as complete (`done`) come last.
 pub fn push_files(
     client: &Client,
     folder: &Path,
@@ -65,7 +66,7 @@ pub fn push_files(
     Ok(pushed)
 }
 
-/// Whether a file says that others beside it are complete.
+/// Whether a file marks the files beside it as complete.
 pub(crate) fn is_mark(name: &str) -> bool {
     name.rsplit('/').next() == Some("done")
 }

@@ -1,4 +1,4 @@
-//! Receives files into a folder: each is `NAME.part` first, which a second attempt continues.
+//! Receives files into a folder: each is written to `NAME.part` first, which a second attempt continues.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, BufRead, Seek, SeekFrom, Write};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::{CarryError, Item, Place};
 use crate::checksum;
 
-/// What becomes of a file that exists with another content.
+/// What to do with an existing file that has other contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Existing {
     /// It is replaced.
@@ -17,13 +17,13 @@ pub enum Existing {
 }
 
 impl Existing {
-    /// Whether another file in the place of this one stays.
+    /// Whether an existing file with other contents must stay.
     pub(super) fn keeps(self, item: &Item) -> bool {
         self == Self::KeepModels && item.name.starts_with("pass-")
     }
 }
 
-/// A folder that files arrive in.
+/// A folder that receives files.
 pub(super) struct VolumeFolder<'a> {
     folder: &'a Path,
     existing: Existing,
@@ -36,7 +36,7 @@ impl<'a> VolumeFolder<'a> {
 }
 
 impl Place for VolumeFolder<'_> {
-    /// A complete file with the right content counts with all its bytes, otherwise what an earlier attempt left.
+    /// For each file, all its bytes if it is complete with the right contents, otherwise the bytes of an earlier attempt.
     fn bytes_there(&self, items: &[Item]) -> Result<Vec<u64>, CarryError> {
         let there = items.iter().map(|item| {
             let path = self.folder.join(&item.name);
@@ -78,7 +78,7 @@ fn length(path: &Path) -> u64 {
     fs::metadata(path).map_or(0, |meta| meta.len())
 }
 
-/// Whether a file is there with the right content.
+/// Whether a file exists with the right contents.
 fn is_complete(path: &Path, item: &Item) -> Result<bool, CarryError> {
     if !path.is_file() || length(path) != item.size {
         return Ok(false);

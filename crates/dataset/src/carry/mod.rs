@@ -59,25 +59,27 @@ pub enum CarryError {
     #[error("the connection was closed; run the command again to resume")]
     Broken(#[source] io::Error),
     /// The other side does not speak this protocol.
-    #[error("the other side says {0:?}; is the image of the same version?")]
+    #[error("the other side sent {0:?}; does the image have the same version of canoe?")]
     Strange(String),
     /// The other side reported an error.
     #[error("{0}")]
     Refused(String),
-    /// A model of another run is in the place of one that comes.
+    /// A model of another run has the name of one that is to be copied.
     #[error(
-        "{path} exists and is not the one that comes; choose another folder, or replace it with --force"
+        "{path} exists and differs from the model to be copied; choose another folder, or replace it with --force"
     )]
     Other { path: PathBuf },
-    /// A file has the name of a folder that comes.
-    #[error("{path} is a file, and a folder of this name comes; choose another folder, or move it")]
+    /// A file has the name of a folder that is to be copied.
+    #[error(
+        "{path} is a file, but a folder of this name is to be copied; choose another folder, or move the file"
+    )]
     InTheWay { path: PathBuf },
     /// The bytes that arrived differ from those that were sent.
     #[error(
         "{path} differs from what was sent: it changed during the copy, or a partial file of an earlier attempt is damaged; run the command again"
     )]
     Differs { path: PathBuf },
-    /// The object store that files are passed on to.
+    /// The object store to which files are passed on refused a request or could not be reached.
     #[error(transparent)]
     Store(Box<BucketError>),
 }
@@ -115,13 +117,13 @@ enum ReceiverMessage {
     There(Vec<u64>),
     /// All files are complete.
     Done,
-    /// What arrived of this file is not what was sent; the receiver has removed it.
+    /// The received bytes of this file differ from those that were sent; the receiver has removed them.
     Differs(PathBuf),
     /// The receiver's error.
     Failed(String),
 }
 
-/// What was copied.
+/// Totals of a copy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Carried {
     /// Files in the folder.
@@ -132,10 +134,10 @@ pub struct Carried {
     pub kept: u64,
 }
 
-/// What has arrived.
+/// The result of receiving files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Received {
-    /// How much.
+    /// Totals of the copy.
     pub carried: Carried,
     /// The files, relative to the folder or the prefix.
     pub names: Vec<String>,
@@ -177,7 +179,7 @@ pub fn summary(folder: &Path) -> Result<FolderSummary, CarryError> {
     })
 }
 
-/// Sends what is picked of an output folder. If it cannot be picked, the other side gets the reason.
+/// Sends selected files of an output folder. If there are none, the other side gets the reason.
 pub fn send_picked(
     output_folder: &Path,
     pick: Pick,
@@ -267,12 +269,12 @@ fn send_file(
     Ok(())
 }
 
-/// Where files arrive.
+/// A destination of received files.
 trait Place {
-    /// How many bytes of each are there; an error if what is there must stay.
+    /// How many bytes of each file exist; an error if an existing file must not be replaced.
     fn bytes_there(&self, items: &[Item]) -> Result<Vec<u64>, CarryError>;
 
-    /// Takes in what is missing of a file and checks the whole. `tell` gets the bytes that are there.
+    /// Receives the missing bytes of a file and checks the whole file. `tell` gets the number of bytes that exist.
     fn take(
         &mut self,
         item: &Item,
@@ -281,11 +283,12 @@ trait Place {
         tell: &dyn Fn(u64),
     ) -> Result<(), CarryError>;
 
-    /// Every file has been taken in.
+    /// Called when every file has been received.
     fn complete(&mut self) -> Result<(), CarryError>;
 }
 
-/// Receives into `folder`, which is created if it does not exist. `tell` is called with the bytes that are there, and their total.
+/// Receives into `folder`, which is created if it does not exist. `tell` is called with the number of bytes that exist,
+/// and the total.
 pub fn receive(
     folder: &Path,
     existing: Existing,
@@ -297,8 +300,8 @@ pub fn receive(
     receive_at(&mut place, input, output, tell)
 }
 
-/// Receives into an object store, without a copy on the way. What it has already is not asked for again, and an object appears when its
-/// content has been checked.
+/// Receives into an object store, without a copy on this machine. Objects that it has already are not requested again,
+/// and an object appears only when its contents have been checked.
 pub fn receive_into_store(
     prefix: &Prefix,
     existing: Existing,
@@ -322,7 +325,7 @@ fn receive_at(
         Err(CarryError::Differs { path }) => ReceiverMessage::Differs(path.clone()),
         Err(error) => ReceiverMessage::Failed(chain(error)),
     };
-    // A sender that is gone does not read it; only the files matter.
+    // If the sender has ended, nobody reads this line, and only the files matter.
     drop(write_line(output, &answer));
     ended
 }
@@ -354,7 +357,7 @@ fn try_receive(
     Ok(received)
 }
 
-/// What the sender has, or why it has nothing.
+/// The sender's files, or the reason why it sends none.
 fn read_items(input: &mut dyn BufRead) -> Result<Vec<Item>, CarryError> {
     let line = read_line(input)?;
     serde_json::from_str(&line).map_err(|_| match serde_json::from_str(&line) {

@@ -1,7 +1,8 @@
 //! Passes received files on to an object store, without a copy on this machine.
 //!
-//! An object remembers the SHA-256 of its content, so a second attempt asks for nothing that is there. It appears when the content has
-//! been checked: an attempt that breaks off leaves whole objects only, and begins again with the one that it was in.
+//! Objects are stored with the SHA-256 of their contents, so a second attempt requests only the missing ones. An object
+//! appears when its contents have been checked: an interrupted attempt leaves complete objects only, and the next attempt
+//! continues with the first that is missing.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, Read};
@@ -16,14 +17,14 @@ use crate::bucket::{BucketError, is_mark};
 use crate::checksum::Checksum;
 use crate::parallel;
 
-/// Larger ones say nothing about others.
+/// Largest file that can mark others as complete, in bytes.
 const LARGEST_MARK: u64 = 1 << 16;
 
-/// Where objects go.
+/// A store, and the prefix under which objects are written.
 pub struct Prefix {
     /// The store.
     pub client: Client,
-    /// What their keys begin with.
+    /// The beginning of their keys.
     pub location: Location,
 }
 
@@ -31,7 +32,7 @@ pub struct Prefix {
 pub(super) struct Objects<'a> {
     prefix: &'a Prefix,
     existing: Existing,
-    /// What says that others are complete, to be written after them.
+    /// Files that mark others as complete, to be written after them.
     marks: Vec<(Item, Vec<u8>)>,
 }
 
@@ -48,7 +49,7 @@ impl<'a> Objects<'a> {
         self.prefix.location.join("").join(&item.name)
     }
 
-    /// What is there, with its size; the object of an item may be another one.
+    /// The sizes of existing objects by name; their contents may differ from the files to be sent.
     fn sizes(&self) -> Result<BTreeMap<String, u64>, CarryError> {
         let objects = self.prefix.client.list(&self.prefix.location.join(""));
         let objects = objects.map_err(BucketError::from)?.into_iter();
@@ -59,7 +60,7 @@ impl<'a> Objects<'a> {
         match self.prefix.client.head(location)? {
             None => Ok(false),
             Some(ObjectHead { sha256: Some(sum) }) => Ok(sum == item.sum),
-            // Somebody else has written it: only its content can tell.
+            // Another program has written the object, so its contents must be compared.
             Some(ObjectHead { sha256: None }) => Ok(self.sum(location)? == item.sum),
         }
     }
@@ -156,7 +157,7 @@ impl Place for Objects<'_> {
     }
 }
 
-/// Passes on the content of a file, but its last bytes only if all of it is what was announced.
+/// Passes on the contents of a file; the last bytes only if the checksum of all of them is the announced one.
 struct Checked<'a> {
     content: io::Take<&'a mut dyn Read>,
     sum: Context,

@@ -1,7 +1,7 @@
 //! Publishes a job directory: a folder with the configuration and a folder with the data.
 //!
 //! Everything is prepared under a temporary name inside the target and renamed at the end, so an interrupted
-//! command leaves nothing that looks finished.
+//! command leaves nothing that looks complete.
 
 use std::fs;
 use std::path::{Path, PathBuf};

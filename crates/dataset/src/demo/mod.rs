@@ -1,4 +1,4 @@
-//! The demo jobs: our own configurations in v1's API, with data that is generated or prepared from the real sets.
+//! The demo jobs: our own configurations in v1's API, with data that are generated or prepared from real data sets.
 //!
 //! - [`quick_start`]: review classification, seven networks.
 //! - [`reviews`]: its data.

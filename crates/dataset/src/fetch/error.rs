@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::checksum::Checksum;
 
-/// Why a file could not be fetched. What has arrived stays in `<file>.part`, and the next run continues from there.
+/// Why a file could not be fetched. Received bytes stay in `<file>.part`, and the next run continues from there.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the variants are documented")]
 pub enum FetchError {
@@ -93,7 +93,7 @@ pub enum FetchError {
     },
     /// A file of that name exists, and the source has something else.
     #[error(
-        "{path} exists, but it is not what is at {source_name} now; pass --force to replace it, or --to to choose another name"
+        "{path} exists, but it differs from {source_name} as it is now; pass --force to replace it, or --to to choose another name"
     )]
     Differs {
         path: PathBuf,

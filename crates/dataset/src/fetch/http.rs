@@ -1,4 +1,4 @@
-//! Downloads over HTTP, attempt after attempt.
+//! Downloads over HTTP, with several attempts.
 
 use std::io::Read;
 use std::thread;
@@ -32,7 +32,8 @@ pub(super) fn size(url: &str, patience: FetchPatience) -> Option<u64> {
 
 /// Downloads the rest of the file; returns the number of bytes that existed before.
 ///
-/// Without a validator, a part is continued only if a checksum will show whether old and new bytes fit (`checked`).
+/// Without a validator, a partial download is continued only if a checksum will show whether old and new bytes belong
+/// to the same version (`checked`).
 pub(super) fn download(
     url: &str,
     largest: u64,
@@ -155,7 +156,7 @@ fn attempt(
     receive(response, partial, total, largest, progress)
 }
 
-/// Writes what arrives until the end.
+/// Writes the received bytes until the end of the response.
 fn receive(
     response: Response<ureq::Body>,
     partial: &mut Partial,
@@ -197,7 +198,7 @@ fn receive(
     }
 }
 
-/// What a response means, given that some bytes have arrived already.
+/// What a response means for a download of which some bytes have arrived already.
 #[derive(Debug, PartialEq, Eq)]
 enum ResponseMeaning {
     /// The file from its start.
@@ -212,7 +213,7 @@ enum ResponseMeaning {
     Changed,
     /// The server is busy; try again after `wait`.
     Later { wait: Option<Duration> },
-    /// The file cannot be had from this URL.
+    /// The file is not available at this URL.
     No,
 }
 
@@ -294,7 +295,7 @@ fn is_other(version: Option<&str>, headers: &HeaderMap) -> bool {
     !told.is_empty() && !told.contains(&version)
 }
 
-/// A name of this version that `If-Range` accepts: a strong entity tag, or else the date.
+/// A name of this version that `If-Range` accepts: a strong entity tag, otherwise the date.
 fn validator(headers: &HeaderMap) -> Option<String> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     text(header::ETAG)

@@ -1,11 +1,11 @@
 //! Fetches a file from a URL or a path, complete and checked.
 //!
 //! The file appears under its name only when it is complete and its checksum is right. Until then it is `<name>.part`, with
-//! `<name>.part.json` next to it, which says which version of what it is a part of. After a broken connection, or in
-//! a new run, the download continues from there if the server can (`Range`, `If-Range`), and starts over if it cannot.
+//! `<name>.part.json` next to it, which names the source and its version. After a broken connection, or in a new run, the
+//! download continues from there if the server supports that (`Range`, `If-Range`), and otherwise starts again.
 //!
 //! - `http`: one attempt.
-//! - `partial`: what has arrived so far.
+//! - `partial`: the bytes that have arrived so far.
 
 mod error;
 mod http;
@@ -45,7 +45,7 @@ pub struct FetchPatience {
     pub pause: Duration,
     /// The longest wait between attempts.
     pub longest_pause: Duration,
-    /// A connection that is silent for so long counts as broken.
+    /// A connection on which nothing arrives for this long counts as broken.
     pub silence: Duration,
 }
 
@@ -69,16 +69,16 @@ pub struct Arrived {
     pub total: Option<u64>,
 }
 
-/// What was fetched.
+/// The result of a fetch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fetched {
     /// Size.
     pub bytes: u64,
     /// SHA-256.
     pub checksum: Checksum,
-    /// It existed already.
+    /// The file existed already.
     pub unchanged: bool,
-    /// Bytes that an earlier run had left.
+    /// Bytes that an earlier run had fetched.
     pub resumed_from: u64,
 }
 
@@ -112,7 +112,7 @@ pub fn target(source: &str, out: Option<&Path>) -> Result<PathBuf, FetchError> {
     }
 }
 
-/// Refuses what cannot be fetched, before anything is written.
+/// Refuses sources of unsupported kinds before anything is written.
 fn check_source(source: &str) -> Result<(), FetchError> {
     if is_url(source) {
         return Ok(());
@@ -171,7 +171,7 @@ pub fn fetch(
         match downloaded {
             Ok(resumed_from) => resumed_from,
             Err(error) => {
-                // Nothing has arrived that another run could continue from.
+                // No bytes have arrived from which another run could continue.
                 if partial.length() == 0 {
                     partial.discard()?;
                 }
@@ -231,8 +231,8 @@ fn already_there(
     describe(path, true, 0).map(Some)
 }
 
-/// Whether nothing shows that a file is not a copy of the source: a path is compared byte for byte, an address by the
-/// size that its server names, if it can be reached.
+/// Whether a file may be a copy of the source: a path is compared byte for byte, an address by the size that its server
+/// reports, if it can be reached.
 fn same_as_source(request: &FetchRequest<'_>, patience: FetchPatience) -> Result<bool, FetchError> {
     let length = |path: &Path| {
         let found = fs::metadata(path).map_err(FetchError::read(path));

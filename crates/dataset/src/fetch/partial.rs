@@ -1,4 +1,4 @@
-//! The part of a file that has arrived, and the note beside it which says what it is a part of.
+//! The part of a file that has arrived, and the note beside it that names its source and version.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Arrived, FetchError};
 
-/// Which file the part belongs to.
+/// The source of the part.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Origin {
@@ -28,7 +28,7 @@ pub(crate) struct Partial {
 }
 
 impl Partial {
-    /// Continues what an earlier run left of the same source, or starts empty.
+    /// Continues the part that an earlier run left of the same source, or starts empty.
     pub(crate) fn open(target: &Path, source: &str) -> Result<Self, FetchError> {
         let (path, origin_path) = (
             with_suffix(target, ".part"),

@@ -71,7 +71,7 @@ pub enum SplitError {
         /// Limit in bytes.
         limit: u64,
     },
-    /// The job directory does not say which files to split.
+    /// The job directory has no list of the files to split.
     #[error(
         "{directory} has no train.list (looked in data/ and in the directory itself); give the file to split instead"
     )]

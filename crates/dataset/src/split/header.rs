@@ -26,8 +26,8 @@ fn is_table(path: &Path) -> bool {
         .any(|table| ending.eq_ignore_ascii_case(table))
 }
 
-/// Names stand where the next line has a number: no field of the first line is a number or a missing value, and one of the
-/// second is a number.
+/// Whether the first line has names: none of its fields is a number or a missing value, and a field of the second line
+/// is a number.
 fn begins_with_header(file: impl Read) -> io::Result<bool> {
     let mut reader = BufReader::new(file);
     let (mut first, mut second) = (Vec::new(), Vec::new());
@@ -46,7 +46,7 @@ fn begins_with_header(file: impl Read) -> io::Result<bool> {
         && fields(&second).any(is_number))
 }
 
-/// What tables have where a value is missing; no column has such a name.
+/// Whether a field stands for a missing value; no column has such a name.
 fn is_missing(field: &str) -> bool {
     ["", "na", "n/a", "null", "none", "?", "-"]
         .iter()

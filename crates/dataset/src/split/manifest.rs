@@ -1,4 +1,4 @@
-//! `split.json`: what was split, how, and what each shard got.
+//! `split.json`: which files were split, with which options, and the contents of each shard.
 
 use serde::{Deserialize, Serialize};
 
@@ -80,7 +80,7 @@ pub struct SourceVersion {
 }
 
 impl SplitManifest {
-    /// The format written by this version. Version 1 counted headers as no part of the files that it made.
+    /// The format that this version writes. Version 1 did not count headers in the sizes of parts.
     pub const VERSION: u32 = 2;
 
     /// The manifest of a finished split.
@@ -98,7 +98,7 @@ impl SplitManifest {
         }
     }
 
-    /// Whether its counts are those that this version would write.
+    /// Whether it has the format of this version.
     pub(super) fn is_current(&self) -> bool {
         self.version == Self::VERSION || !self.options.header
     }

@@ -8,9 +8,9 @@
 //! - `cuts`, `contiguous`: cutting on line borders, by lines or by bytes.
 //! - `scatter`: the shuffled split.
 //! - `header`: whether a table begins with the names of its columns.
-//! - [`tally`]: proof that no line is lost or duplicated.
-//! - [`manifest`]: what was split and how; makes a second run a no-op.
-//! - `shards`: directories of shards; they appear complete or not at all.
+//! - [`tally`]: proves that no line is lost or duplicated.
+//! - [`manifest`]: records what was split and how, so that a second run has nothing to do.
+//! - `shards`: directories of shards, which appear only when they are complete.
 //!
 //! # Invariants
 //!
@@ -145,8 +145,8 @@ pub fn split(
 }
 
 /// Splits the data of a job again, in the same way, if they have changed since they were split into `shards` shards.
-/// `None` if nothing was done: no split made the shards, or their sources are gone or as they were. Shards that somebody
-/// edited stay as they are.
+/// `None` if nothing was done: the shards were not made by a split, or their sources are missing or unchanged. Shards
+/// that a user has edited are not changed.
 pub fn refresh(job: &Path, shards: u32) -> Result<Option<SplitReport>, SplitError> {
     let Ok(sources) = Sources::job(job, None) else {
         return Ok(None);
@@ -173,8 +173,8 @@ fn not_text(sources: &Sources) -> Result<Option<&Path>, SplitError> {
     Ok(None)
 }
 
-/// Cuts every file into a part per shard. Of a file with fewer lines than shards, those shards get one that have the fewest
-/// lines of the files before.
+/// Cuts every file into one part per shard. If a file has fewer lines than there are shards, the shards with the fewest
+/// lines of earlier files get one line each.
 fn cut(
     sources: &Sources,
     versions: &Versions,
@@ -358,7 +358,7 @@ impl Job<'_> {
         self.targets.len() as u32
     }
 
-    /// Who gets a line of a file with fewer lines than parts, in ascending order; `None` if there are enough lines.
+    /// The shards that get a line of a file with fewer lines than parts, ascending; `None` if there are enough lines.
     fn receivers(&self, lines: u64) -> Option<Vec<usize>> {
         let lines = usize::try_from(lines).ok();
         let lines = lines.filter(|lines| *lines < self.targets.len())?;

@@ -199,7 +199,7 @@ fn shuffle_shard(path: &Path, in_memory: u64, random: &mut SeededRandom) -> Resu
             .and_then(|()| out.sync_all())
             .map_err(SplitError::write(path));
     }
-    // Half full on average, because buckets fill unevenly.
+    // Buckets fill unevenly, so they are planned to be half full on average.
     let count = (size / (in_memory / 2).max(1) + 1) as u32;
     let buckets: Vec<PathBuf> = (0..count)
         .map(|bucket| path.with_extension(format!("bucket-{bucket}")))

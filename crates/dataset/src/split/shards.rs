@@ -1,8 +1,8 @@
 //! The directories of shards, and how they are published completely.
 //!
 //! Shards are written under `.split-stage`, then the manifest is written as incomplete, then old shards are removed
-//! and the new ones are renamed to their names, then the manifest is written as complete. Whenever a run is killed,
-//! the next one knows from the manifest which directories are its own, and starts again.
+//! and the new ones are renamed to their names, then the manifest is written as complete. If a run is killed at any
+//! moment, the next one reads from the manifest which directories splits have made, and starts again.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
@@ -216,7 +216,8 @@ impl ShardStage {
 
 impl Drop for ShardStage {
     fn drop(&mut self) {
-        // After publishing it is empty; after a failure its content is useless. The next run would remove it too.
+        // After publishing, the stage is empty; after a failure, its contents are useless. The next run would remove it
+        // too.
         let _ = fs::remove_dir_all(&self.path);
     }
 }

@@ -1,4 +1,4 @@
-//! Which cluster, and as whom: from the kubeconfig files that the caller names.
+//! Finds the cluster and the user's credentials in the kubeconfig files that the caller names.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use kube::config::{ExecConfig, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use super::client::{Cluster, makes_tokens};
 use super::error::ClusterError;
 
-/// Where the cluster is described. The files are merged; what comes first wins, and files that do not exist are left out.
+/// The kubeconfig files, and a choice among their contexts. Files are merged; earlier ones win, missing ones are ignored.
 #[derive(Debug, Clone)]
 pub struct ClusterAccess {
     /// Kubeconfig files.
@@ -18,7 +18,8 @@ pub struct ClusterAccess {
     pub context: Option<String>,
     /// How long the server may take for one response; logs and commands in pods have no limit.
     pub request_timeout: Duration,
-    /// This program. It makes the tokens for clusters that it made itself, wherever it was when it wrote their kubeconfig.
+    /// The path of this program, which makes tokens for clusters of `canoe cluster`: their kubeconfig may name an old
+    /// path.
     pub program: Option<PathBuf>,
 }
 
@@ -60,7 +61,7 @@ impl ClusterAccess {
         if let (Some(program), Some(login)) = (&self.program, &mut config.auth_info.exec) {
             run_here(login, program);
         }
-        // Retries are made where the limit for the whole request is known.
+        // Retries are made by `Cluster::ask`, which knows the time limit of the whole request.
         config.default_retry = false;
         config.connect_timeout = Some(self.request_timeout);
         Cluster::new(config, self.request_timeout)
@@ -116,7 +117,7 @@ fn unreadable(path: &Path, source: KubeconfigError) -> ClusterError {
     let path = path.to_owned();
     match source {
         KubeconfigError::Parse(cause) => {
-            // Below its first line a parser shows the place, and words for programmers.
+            // Only the first line of a parser's message is for users.
             let cause = cause.to_string();
             let cause = cause.split(['\n', ';']).next().unwrap_or_default();
             let cause = cause.to_owned();

@@ -1,4 +1,4 @@
-//! Server-side apply: whoever applies twice changes nothing, and what others own is not overwritten.
+//! Server-side apply: a second apply changes nothing, and fields that other managers own are not overwritten.
 
 use std::collections::BTreeSet;
 
@@ -16,25 +16,25 @@ use crate::objects::{FILES_COMPONENT, MANAGER};
 /// The label that says which part of a job an object is.
 const COMPONENT: &str = "/metadata/labels/app.kubernetes.io~1component";
 
-/// Whether an apply changes anything.
+/// Whether an apply changes the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApplyMode {
-    /// It does.
+    /// It changes the cluster.
     Real,
     /// The server checks everything and keeps nothing.
     DryRun,
 }
 
-/// What came of applying some objects.
+/// The result of applying objects.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Applied {
     /// A line for each object, in the words that kubectl uses.
     pub lines: Vec<String>,
-    /// What the server warned of. A Job whose pods will be refused is taken with nothing but a warning.
+    /// The server's warnings. A Job whose pods will be refused is accepted with only a warning.
     pub warnings: BTreeSet<String>,
 }
 
-/// An object as far as its address goes.
+/// The kind, namespace and name of an object.
 pub(super) struct Address {
     pub resource: ApiResource,
     pub namespace: Option<String>,
@@ -55,7 +55,7 @@ impl Address {
         }
     }
 
-    /// As kubectl calls it: `job.batch`.
+    /// The kind as kubectl writes it: `job.batch`.
     pub(super) fn kind(&self) -> String {
         let (kind, group) = (&self.resource.kind, &self.resource.group);
         let dot = if group.is_empty() { "" } else { "." };
@@ -96,7 +96,7 @@ impl Cluster {
     ) -> Result<Vec<String>, ClusterError> {
         let mut params = PatchParams::apply(MANAGER);
         params.dry_run = mode == ApplyMode::DryRun;
-        // What says where our files are is ours, whoever has applied what we rendered.
+        // The ConfigMap that says where the job's files are is always taken over, even if another manager applied it.
         params.force = object.pointer(COMPONENT) == Some(&Value::from(FILES_COMPONENT));
         params.field_validation = Some(ValidationDirective::Strict);
         let action = format!("apply {} {}", address.kind(), address.name);
@@ -127,7 +127,7 @@ impl Cluster {
         })
     }
 
-    /// What is there of these objects, as the server shows them.
+    /// Those of these objects that exist, as the server returns them.
     pub(crate) async fn same_objects(&self, objects: &[Value]) -> Result<Vec<Value>, ClusterError> {
         let mut found = Vec::new();
         for object in objects {
@@ -161,7 +161,7 @@ fn warning(header: &str) -> Option<String> {
     }
 }
 
-/// What a server says that refuses; not every proxy in between speaks as one.
+/// The status of a refusal. A proxy in between may send another body than an API server.
 fn refusal(code: u16, body: &[u8]) -> Status {
     let said: Option<Status> = serde_json::from_slice(body).ok();
     match said {

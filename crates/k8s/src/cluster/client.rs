@@ -1,4 +1,4 @@
-//! One request with its limits, and reading objects.
+//! Sends one request with its time limit and retries, and reads objects.
 
 use std::fmt::{Debug, Display};
 use std::future::Future;
@@ -15,12 +15,12 @@ use tower::{BoxError, service_fn};
 
 use super::error::ClusterError;
 
-/// How often a busy server is asked again.
+/// How often a request is sent to a busy server.
 const TRIES: u32 = 6;
-/// Before the second try, if the server does not say; doubled each time.
+/// Pause before the second try unless the server names one; doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 
-/// A cluster and who we are there. Clones share the connection.
+/// A client of a cluster, with the user's credentials. Clones share the connection.
 #[derive(Clone)]
 pub struct Cluster {
     pub(super) client: Client,
@@ -30,7 +30,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// A client for what the configuration says.
+    /// A client for this configuration.
     pub fn new(config: Config, request_timeout: Duration) -> Result<Self, ClusterError> {
         let server = config.cluster_url.to_string();
         let server = server.trim_end_matches('/').to_owned();
@@ -54,7 +54,7 @@ impl Cluster {
         &self.namespace
     }
 
-    /// Asks, and asks again while the server is too busy, all within the limit for one request.
+    /// Sends a request, again while the server is too busy, all within the time limit of one request.
     pub(super) async fn ask<T, F>(
         &self,
         action: &str,
@@ -85,7 +85,7 @@ impl Cluster {
         Err(self.slow(action))
     }
 
-    /// Asks once: for whoever knows better what a refusal means, and when to ask again.
+    /// Sends a request once, for callers that handle refusals and retries themselves.
     pub(super) async fn ask_once<T>(
         &self,
         action: &str,
@@ -154,8 +154,8 @@ impl Cluster {
     }
 }
 
-/// A client that is logged in. `kube` runs a login program three times, to see whether it makes a certificate, too; that of our
-/// own clusters makes none, and is run once until its token expires.
+/// A client that is logged in. `kube` runs a login program three times, to find out whether it also returns a
+/// certificate. The login program of our own clusters returns none, so it is run only once until its token expires.
 fn log_in(config: Config) -> kube::Result<Client> {
     if !config.auth_info.exec.as_ref().is_some_and(makes_tokens) {
         return Client::try_from(config);
@@ -182,7 +182,7 @@ pub(super) fn makes_tokens(login: &ExecConfig) -> bool {
     words.starts_with(&["cluster".to_owned(), "token".to_owned()])
 }
 
-/// What is needed to read a kind of object.
+/// The bounds that a kind of object must satisfy to be read.
 pub trait KnownObject:
     Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + 'static
 {
@@ -197,7 +197,7 @@ fn kind<K: KnownObject>() -> String {
     K::kind(&()).to_ascii_lowercase()
 }
 
-/// How long to wait before asking again; `None` if that is no use.
+/// How long to wait before another try; `None` if another try cannot help.
 fn later(status: &kube::core::Status, pause: Duration) -> Option<Duration> {
     if !matches!(status.code, 429 | 503 | 504) {
         return None;
@@ -209,7 +209,7 @@ fn later(status: &kube::core::Status, pause: Duration) -> Option<Duration> {
     Some(pause.max(Duration::from_secs(asked.into())))
 }
 
-/// Without the right to read something, there is nothing to be seen of it.
+/// `None` instead of an error if the user has no right to read.
 pub(super) fn if_allowed<T>(found: Result<T, ClusterError>) -> Result<Option<T>, ClusterError> {
     match found {
         Err(error) if error.is_forbidden() => Ok(None),

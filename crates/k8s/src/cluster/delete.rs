@@ -1,4 +1,4 @@
-//! Removing what submit has made, and waiting until it is gone. Whoever waits learns for what.
+//! Removes the objects that submit has created, waits until they are gone, and reports what it waits for.
 
 use std::time::{Duration, Instant};
 
@@ -20,9 +20,9 @@ use super::client::{Cluster, KnownObject, if_allowed};
 use super::error::ClusterError;
 use crate::objects::{FILES_COMPONENT, MANAGER, files_name, helper_pod};
 
-/// Pods have time for a last snapshot.
+/// Time limit of the wait; pods need time for a last snapshot.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// Between two looks at what is left.
+/// Interval between two checks of the remaining objects.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// What `delete` removes.
@@ -30,18 +30,18 @@ const LOOK: Duration = Duration::from_millis(500);
 pub enum DeleteScope {
     /// Everything but the volume and its claim.
     KeepVolume,
-    /// The claim and the volume object too. What is on an NFS or EFS server stays there all the same.
+    /// The claim and the volume object too. Files on an NFS or EFS server stay there nevertheless.
     WithVolume,
 }
 
-/// One kind of object and which of them go.
+/// One kind of object, and which of them are removed.
 struct Sweep {
     resource: ApiResource,
     namespace: Option<String>,
     labels: String,
 }
 
-/// Something that was asked to go.
+/// An object whose deletion was requested.
 struct Leaving {
     address: Address,
     uid: Option<String>,
@@ -68,7 +68,7 @@ fn sweeps(target: &TargetJob, scope: DeleteScope) -> Vec<Sweep> {
         labels,
     };
     let labels = |kind: &ApiResource| match (kind.kind.as_str(), scope) {
-        // Where the files are is worth knowing as long as they are there.
+        // The ConfigMap that says where the files are stays as long as the files do.
         ("ConfigMap", DeleteScope::KeepVolume) => format!(
             "{},app.kubernetes.io/component!={FILES_COMPONENT}",
             target.selector()
@@ -79,7 +79,7 @@ fn sweeps(target: &TargetJob, scope: DeleteScope) -> Vec<Sweep> {
         .into_iter()
         .map(|kind| of_namespace(kind.clone(), labels(&kind)))
         .collect();
-    // What an upload has left that was interrupted, or somebody who reads files.
+    // Pods of an interrupted upload, or of a user who reads files.
     for component in helper_pod::COMPONENTS {
         let helpers = format!(
             "{},app.kubernetes.io/component={component}",
@@ -109,7 +109,8 @@ impl Cluster {
         }
     }
 
-    /// Removes what submit has made and waits until it is gone. `tell` hears of each object, and what is waited for.
+    /// Removes what submit has created and waits until it is gone. Calls `tell` for each object, and with what it waits
+    /// for.
     pub async fn delete(
         &self,
         target: &TargetJob,
@@ -130,7 +131,8 @@ impl Cluster {
         self.sweep(target, jobs, tell).await
     }
 
-    /// Removes the keys of a Job that is gone, if they are ours: a new Job gets keys of its own, and keys cannot be changed.
+    /// Removes the Secret of a Job that is gone, if submit created it: a new Job gets new keys, and a Secret cannot be
+    /// changed.
     pub(super) async fn delete_keys(&self, target: &TargetJob) -> Result<(), ClusterError> {
         let Some(secret) = self.get::<Secret>(&target.namespace, &target.job).await? else {
             return Ok(());
@@ -147,7 +149,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Forgets where the files of a job are, because they are gone.
+    /// Removes the ConfigMap that says where the files of a job are, after the files have been removed.
     pub async fn delete_files_map(&self, target: &TargetJob) -> Result<(), ClusterError> {
         let address = Address {
             resource: ApiResource::erase::<ConfigMap>(&()),
@@ -228,7 +230,7 @@ impl Cluster {
         self.until_gone(target, leaving, tell).await
     }
 
-    /// Whoever may not see a kind of object has not made any.
+    /// The objects to remove. If the user may not read a kind, the user has not created any of it.
     async fn chosen(&self, sweep: &Sweep) -> Result<Vec<DynamicObject>, ClusterError> {
         let api = self.dynamic(&sweep.resource, sweep.namespace.as_deref());
         let params = ListParams::default().labels(&sweep.labels);
@@ -237,7 +239,7 @@ impl Cluster {
         Ok(found.map_or(Vec::new(), |list| list.items))
     }
 
-    /// `false` if it was gone already.
+    /// Requests the deletion of an object; `false` if it did not exist.
     async fn ask_to_go(&self, address: &Address) -> Result<bool, ClusterError> {
         let api = self.dynamic(&address.resource, address.namespace.as_deref());
         let params = DeleteParams {
@@ -302,7 +304,7 @@ impl Cluster {
         Ok(found.is_some_and(|found| found.uid() == one.uid))
     }
 
-    /// A Job that is deleted waits for its pods; why one of those stays is what a person wants to know.
+    /// Why remaining objects are not gone yet. A deleted Job waits for its pods, so the reason is that of a pod.
     async fn what_holds(
         &self,
         target: &TargetJob,

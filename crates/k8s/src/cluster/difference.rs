@@ -1,13 +1,13 @@
-//! What differs between the objects that a submit wants and those that are there: pure.
+//! Compares the objects that a submit wants with those that exist. Pure.
 //!
-//! A dry run cannot tell: the server refuses to even try a change of a Job's template. Only what is
-//! wanted is compared; what a server adds by itself is no difference.
+//! A dry run cannot do this: the server refuses every change of a Job's template. Only the fields that submit
+//! sets are compared; fields that the server adds by itself are no difference.
 
 use serde_json::Value;
 
 use crate::check::{amount, is_quantity};
 
-/// A line for each difference; nothing if all that is wanted is there.
+/// A line for each difference; empty if everything that is wanted exists.
 pub(crate) fn differences(wanted: &[Value], there: &[Value]) -> Vec<String> {
     let mut found = Vec::new();
     for object in wanted {
@@ -45,7 +45,7 @@ fn compare(path: &str, wanted: &Value, there: &Value, found: &mut Vec<String>) {
         (Value::Array(items), Value::Array(others)) if named(items) && named(others) => {
             compare_named(path, items, others, found);
         }
-        // Queues add those of the machines that they choose; one more never keeps a pod from running.
+        // Queues add tolerations for the machines that they choose; an additional one never keeps a pod from running.
         (Value::Array(items), Value::Array(others)) if path.ends_with(".tolerations") => {
             let missing = items.iter().filter(|item| !others.contains(item));
             found.extend(missing.map(|item| format!("{path}: {} is wanted", short(item))));
@@ -83,7 +83,7 @@ fn compare_named(path: &str, items: &[Value], others: &[Value], found: &mut Vec<
     }
     let is_known = |other: &&Value| items.iter().any(|item| item["name"] == other["name"]);
     for other in others.iter().filter(|other| !is_known(other)) {
-        // The Job controller's own; it is in no manifest.
+        // The Job controller sets this one; no manifest has it.
         if other["name"] != "JOB_COMPLETION_INDEX" {
             found.push(format!(
                 "{path}[{}]: is there, but not wanted",
@@ -93,7 +93,7 @@ fn compare_named(path: &str, items: &[Value], others: &[Value], found: &mut Vec<
     }
 }
 
-/// Elements that have names of their own; several mounts of one volume have not.
+/// Whether all elements have distinct names; several mounts of one volume do not.
 fn named(items: &[Value]) -> bool {
     let mut names: Vec<&str> = items
         .iter()
@@ -104,7 +104,7 @@ fn named(items: &[Value]) -> bool {
     !items.is_empty() && names.len() == items.len()
 }
 
-/// Texts and numbers, each once: of those that are there twice, a list of another length says nothing.
+/// Whether all elements are distinct texts or numbers, so that they can be compared as sets.
 fn plain(items: &[Value]) -> bool {
     let is_plain = |item: &Value| item.is_string() || item.is_number();
     let is_first = |(index, item): (usize, &Value)| !items[..index].contains(item);
@@ -122,7 +122,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Servers write quantities in their own way: `1024Mi` as `1Gi`.
+/// Whether two values are equal. Servers rewrite quantities, such as `1024Mi` as `1Gi`.
 fn is_same(wanted: &Value, there: &Value) -> bool {
     if wanted == there {
         return true;

@@ -1,4 +1,4 @@
-//! Why a call to the cluster did not work, in one sentence with the way out.
+//! Why a request to the cluster failed, in one sentence with the remedy.
 
 use std::error::Error;
 use std::io;
@@ -8,7 +8,7 @@ use kube::client::AuthError;
 use kube::config::KubeconfigError;
 use kube::core::Status;
 
-/// Why a call did not work. Whoever decides something from it asks [`ClusterError::status`], never the text.
+/// Why a request failed. Code that decides something from the error uses [`ClusterError::status`], never the text.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the variants are documented")]
 pub enum ClusterError {
@@ -37,12 +37,12 @@ pub enum ClusterError {
         /// What the parser says first.
         cause: String,
     },
-    /// The context is not there.
+    /// The kubeconfig has no context of this name, or no current context.
     #[error("{}", no_context(.context, .known))]
     NoContext {
         /// Empty if none is set.
         context: String,
-        /// The contexts that are there.
+        /// The contexts that exist.
         known: Vec<String>,
     },
     /// The kubeconfig's way to log in does not work.
@@ -55,7 +55,7 @@ pub enum ClusterError {
     },
     /// The server shows a certificate that the kubeconfig's authority has not signed, or not for this name.
     #[error(
-        "the API server {server} has not the certificate that was expected: {cause}; if it is another cluster's, take the right kubeconfig"
+        "the API server {server} does not have the expected certificate: {cause}; if it is another cluster's, use the right kubeconfig"
     )]
     Untrusted {
         /// Address of the API server.
@@ -71,7 +71,7 @@ pub enum ClusterError {
         /// Address of the API server.
         server: String,
     },
-    /// Nobody responds.
+    /// No connection could be made: the name is unknown, or nothing listens at the address.
     #[error(
         "the API server {server} cannot be reached: {cause}; check that the cluster runs and that the kubeconfig is the right one"
     )]
@@ -91,7 +91,7 @@ pub enum ClusterError {
         /// The limit.
         seconds: u64,
     },
-    /// The API server said no.
+    /// The API server refused the request; the status has its reason.
     #[error("{action}: {}{}", .status.message, no_right(.status))]
     Refused {
         /// What was asked.
@@ -107,18 +107,18 @@ pub enum ClusterError {
         /// The innermost cause.
         cause: String,
     },
-    /// Objects of these names belong to somebody else.
+    /// Objects of these names exist, and another field manager owns fields that submit wants to set.
     #[error(
-        "objects of the job are there already and were made or changed by somebody else: {message}\nif they are of an earlier job, `canoe job delete` removes \
+        "objects of the job exist already and were made or changed by somebody else: {message}\nif they are of an earlier job, `canoe job delete` removes \
          them; if not, choose another name"
     )]
     Taken {
-        /// Which fields, and whose.
+        /// The fields and their owners.
         message: String,
     },
-    /// A Job of this name was not made by us.
+    /// A Job of this name exists that was not created by canoe.
     #[error(
-        "Job {job} in namespace {namespace} belongs to somebody else: it has not the labels of a job of canoe; choose another name (--name)"
+        "Job {job} in namespace {namespace} belongs to somebody else: it does not have the labels of a canoe job; choose another name (--name)"
     )]
     NotOurs {
         /// Its name.
@@ -126,9 +126,9 @@ pub enum ClusterError {
         /// Where.
         namespace: String,
     },
-    /// A job of this name is there already and differs.
+    /// A job of this name exists and differs.
     #[error(
-        "job {job} is there already and differs:\n  {}\na Job cannot be changed while it exists: submit with --replace to remove it first \
+        "job {job} exists already and differs:\n  {}\na Job cannot be changed while it exists: submit with --replace to remove it first \
          (data, logs and models stay on the volume), or choose another name",
         .differences.join("\n  ")
     )]
@@ -137,16 +137,16 @@ pub enum ClusterError {
         /// Each with its place.
         differences: Vec<String>,
     },
-    /// The job of this name is on its way out.
+    /// The job of this name is being deleted.
     #[error(
-        "job {job} is being deleted; `{status}` says what that waits for. Submit again when it is gone, or with --replace, which waits for it"
+        "job {job} is being deleted; `{status}` shows what its deletion waits for. Submit again when it is gone, or with --replace, which waits for that"
     )]
     BeingDeleted {
         job: String,
         /// The command that shows it.
         status: String,
     },
-    /// A machine is not emptied while these pods are on it.
+    /// A machine is not drained while these pods are on it, because no controller would start them elsewhere.
     #[error(
         "machine {machine} is not drained: nothing starts {} again elsewhere; wait for the end, or delete what is not needed",
         .pods.join(", ")
@@ -156,7 +156,7 @@ pub enum ClusterError {
         /// Namespaces and names.
         pods: Vec<String>,
     },
-    /// What is deleted does not go.
+    /// Deleted objects still exist after the time limit.
     #[error("waited {seconds} s, and these are still being deleted: {left}")]
     Stays {
         seconds: u64,
@@ -165,7 +165,7 @@ pub enum ClusterError {
     },
 }
 
-/// The way out of a refusal for lack of a right; a quota or a policy refuses with the same code.
+/// The remedy for a refusal because of a missing right; quotas and policies refuse with the same code.
 fn no_right(status: &Status) -> &'static str {
     if status.code == 403 && status.message.contains(" cannot ") {
         "; name a namespace that is yours with -n, or have these rights given to you (deploy/role.yaml has all that are needed)"
@@ -175,7 +175,7 @@ fn no_right(status: &Status) -> &'static str {
 }
 
 impl ClusterError {
-    /// Sorts what the client reports.
+    /// Chooses the variant for an error of the client.
     pub(super) fn new(action: &str, server: &str, error: kube::Error) -> Self {
         let server = server.to_owned();
         match error {
@@ -200,7 +200,7 @@ impl ClusterError {
         }
     }
 
-    /// What is wrong with a connection that was not made.
+    /// The error for a connection that could not be made.
     fn no_connection(server: String, source: &(dyn Error + 'static)) -> Self {
         match find::<rustls::Error>(source) {
             Some(refused @ rustls::Error::InvalidCertificate(_)) => Self::Untrusted {
@@ -214,13 +214,13 @@ impl ClusterError {
         }
     }
 
-    /// What is wrong with the login; `program` is the kubeconfig's, if it is known.
+    /// The error for a failed login; `program` is the login program of the kubeconfig, if it is known.
     pub(super) fn login(program: Option<&str>, error: &AuthError) -> Self {
         let name = program.map_or(String::new(), |program| format!(" {program}"));
         let (cause, remedy) = match error {
             AuthError::AuthExecStart(source) if source.kind() == io::ErrorKind::NotFound => (
                 format!("the login program{name} of the kubeconfig is not on this machine"),
-                "install it, or take a kubeconfig that does not need it",
+                "install it, or use a kubeconfig that does not need it",
             ),
             AuthError::AuthExecRun { out, .. } => {
                 let said = String::from_utf8_lossy(&out.stderr);
@@ -242,7 +242,7 @@ impl ClusterError {
         Self::Login { cause, remedy }
     }
 
-    /// What the API server said, if it said anything.
+    /// The API server's status, if it responded.
     pub fn status(&self) -> Option<&Status> {
         match self {
             Self::Refused { status, .. } => Some(status),
@@ -250,17 +250,17 @@ impl ClusterError {
         }
     }
 
-    /// The user has not got the right.
+    /// Whether the user lacks a right.
     pub fn is_forbidden(&self) -> bool {
         self.status().is_some_and(Status::is_forbidden)
     }
 
-    /// What was asked for is not there.
+    /// Whether the requested object does not exist.
     pub(crate) fn is_not_found(&self) -> bool {
         self.status().is_some_and(Status::is_not_found)
     }
 
-    /// The namespace that an object should go to is not there.
+    /// Whether the namespace for an object does not exist.
     pub fn is_missing_namespace(&self) -> bool {
         let of_namespace = |status: &Status| {
             let details = status.details.as_ref();
@@ -269,7 +269,7 @@ impl ClusterError {
         self.status().is_some_and(of_namespace)
     }
 
-    /// Asking again later may help: the server is away or busy, and nothing is wrong with the question.
+    /// Whether another try may succeed: the server cannot be reached or is busy, and the request is not at fault.
     pub fn may_pass(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Slow { .. } | Self::Broken { .. } => true,
@@ -316,7 +316,7 @@ fn find<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a 
     None
 }
 
-/// The cause of all causes: what is around it only says which part of the client noticed.
+/// The first cause: the errors around it only name the part of the client that detected it.
 pub(super) fn innermost(error: &(dyn Error + 'static)) -> String {
     let mut last = error;
     while let Some(source) = last.source() {

@@ -1,4 +1,4 @@
-//! A command in a pod: started, its streams, and its end.
+//! Runs a command in a pod: its start, its streams and its end.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use tokio::task::JoinHandle;
 use super::client::Cluster;
 use super::error::ClusterError;
 
-/// What is on its way between us and a command in a pod.
+/// Bytes that are buffered between this process and a command in a pod.
 const BUFFER: usize = 128 * 1024;
-/// How long a command that has ended badly may take to say so.
+/// How long to wait for the exit status of a command whose streams have failed.
 const FAREWELL: Duration = Duration::from_secs(2);
-/// A command that says more than this, where a few words are expected, is none of ours.
+/// Most bytes of output that are kept where a short output is expected.
 const LONGEST: u64 = 1024 * 1024;
 
 /// A command that runs in a pod. It is ended when this value is dropped. Its streams end with it, and with its connection.
@@ -81,7 +81,7 @@ impl RemoteCommand {
         }))
     }
 
-    /// Why it failed, if it did and the machine says so soon.
+    /// Why it failed, if it did and the machine reports it soon.
     pub async fn failure(mut self) -> Option<String> {
         let status = tokio::time::timeout(FAREWELL, &mut self.ended).await;
         let status = status.ok()?.ok()??;
@@ -96,8 +96,9 @@ pub(super) struct EndedCommand {
     pub(super) status: Status,
 }
 
-/// Copies both ways until the command has ended or the connection is gone. The pipes of the client stay open, and silent, when a connection
-/// breaks: whoever reads or writes them waits for ever. Ours are closed when this returns.
+/// Copies both ways until the command has ended or the connection is lost. When a connection breaks, the client's own
+/// pipes stay open without data, so that their readers and writers would wait for ever. The pipes here are closed when
+/// this returns.
 async fn lead(
     mut process: AttachedProcess,
     mut output: DuplexStream,
@@ -113,7 +114,7 @@ async fn lead(
     let (mut is_fed, mut is_drained) = (false, false);
     loop {
         tokio::select! {
-            // Who has stopped to read or to write is not interested in an error of that.
+            // If the caller has stopped reading or writing, errors of its stream do not matter.
             _ = &mut feed, if !is_fed => is_fed = true,
             _ = &mut drain, if !is_drained => is_drained = true,
             status = &mut status => {

@@ -1,4 +1,4 @@
-//! Where the files of a job are, and with which image they can be read: from the ConfigMap that submit leaves for that.
+//! Finds the files of a job, and the image with which they can be read, in the ConfigMap that submit leaves for this.
 
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -9,19 +9,19 @@ use crate::job::{JobFile, Volume};
 use crate::objects::{DATA_NOTE, DataNote};
 use crate::program::Program;
 
-/// What a pod that reads the files is made of.
+/// What is needed to create a pod that reads the files.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FilesPod {
-    /// The job as it was submitted last.
+    /// The job file of the last submit.
     pub job: JobFile,
-    /// The program that it brought along.
+    /// The program that submit uploaded, if any.
     pub program: Option<Program>,
-    /// The data that it brought along.
+    /// The data that submit uploaded, if any.
     pub data_note: Option<DataNote>,
 }
 
 impl FilesPod {
-    /// What a Job shows of it, for those that were not made from what we rendered last.
+    /// The same from a Job itself, for Jobs that were not made from the objects that were rendered last.
     pub fn of_job(job: &Job) -> Option<Self> {
         let spec = job.spec.as_ref()?.template.spec.as_ref()?;
         let volumes = spec.volumes.iter().flatten();
@@ -42,7 +42,7 @@ impl FilesPod {
         })
     }
 
-    /// Reads what submit wrote.
+    /// Reads the ConfigMap.
     pub(super) fn read(name: &str, map: &ConfigMap) -> Result<Self, ClusterError> {
         let broken = |cause: String| ClusterError::Broken {
             action: format!("read ConfigMap {name}, which says where the job's files are"),

@@ -1,7 +1,7 @@
-//! The one request of `podlist`: the pods of this job, asked for from inside a pod, over verified TLS.
+//! The one request of `podlist`: lists the pods of this job from inside a pod, over verified TLS.
 //!
-//! v1 sent its token to whoever answered. Here the server must show a certificate of the cluster's
-//! authority before it gets the token.
+//! v1 sent its token to any server that responded. Here the server must first present a certificate of the
+//! cluster's authority.
 
 use std::fs;
 use std::io;
@@ -85,7 +85,7 @@ fn no_account(path: &Path, error: &io::Error) -> NotYet {
     ))
 }
 
-/// What may succeed later is distinguished from what never will.
+/// Decides whether another try can succeed.
 fn judge(error: &ClusterError, namespace: &str) -> NotYet {
     match error {
         ClusterError::Expired { .. } => {

@@ -1,4 +1,4 @@
-//! All jobs of a namespace or of the cluster: those that are there, and those of which only the files are left.
+//! Lists all jobs of a namespace or of the cluster: existing Jobs, and jobs of which only the files are left.
 
 use std::collections::BTreeMap;
 
@@ -21,13 +21,13 @@ pub struct ListedJob {
     pub namespace: String,
     /// The name of its Job.
     pub name: String,
-    /// How it is; [`JobState::Absent`] if only its files are left.
+    /// Its state; [`JobState::Absent`] if only its files are left.
     pub state: JobState,
     /// The numbers of the summary.
     pub counts: NodeCounts,
     /// When the Job was made.
     pub since: Option<String>,
-    /// The claim of its files, if submit has written it down.
+    /// The claim of its files, if submit has noted it.
     pub claim: Option<String>,
     /// Whether a person or a queue holds it back.
     pub is_suspended: bool,
@@ -59,7 +59,7 @@ impl Cluster {
     }
 }
 
-/// Pure: puts both together, in the order of namespaces and names.
+/// Combines both lists, in the order of namespaces and names. Pure.
 fn listed(jobs: &[Job], maps: &[ConfigMap]) -> Vec<ListedJob> {
     let mut found: BTreeMap<(String, String), ListedJob> = BTreeMap::new();
     for map in maps {

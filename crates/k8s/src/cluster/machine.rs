@@ -1,4 +1,4 @@
-//! Machines of the cluster, which Kubernetes calls nodes: emptied before they go, and taken out of its list.
+//! Drains machines of the cluster (Kubernetes' nodes) before they are removed, and deletes their Node objects.
 
 use std::time::Duration;
 
@@ -11,19 +11,19 @@ use tokio::time::{Instant, sleep};
 use super::client::Cluster;
 use super::error::ClusterError;
 
-/// Between two looks at a machine that is being emptied.
+/// Interval between two checks of a machine that is being drained.
 const LOOK: Duration = Duration::from_secs(1);
 /// A pod with this note was made by the machine itself, from a file.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// What becomes of a pod when its machine goes.
+/// What happens to a pod when its machine is drained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PodFate {
-    /// It belongs to the machine and goes with it.
+    /// It belongs to the machine and ends with it: a mirror pod, or one of a DaemonSet.
     Stays,
-    /// It is asked to end; who made it starts another one elsewhere.
+    /// It is evicted, and its controller starts another one elsewhere.
     Leaves,
-    /// Nothing would start it again.
+    /// It has no controller that would start it elsewhere.
     Bare,
 }
 
@@ -42,7 +42,7 @@ impl PodFate {
             _ if matches!(phase, Some("Succeeded" | "Failed")) => Self::Leaves,
             Some(owner) if owner.kind == "DaemonSet" => Self::Stays,
             Some(_) => Self::Leaves,
-            // What is going already needs nobody to start it again.
+            // A pod that is being deleted need not be started elsewhere.
             None if pod.metadata.deletion_timestamp.is_some() => Self::Leaves,
             None => Self::Bare,
         }
@@ -61,8 +61,8 @@ impl Cluster {
         self.list_all("").await
     }
 
-    /// Lets no new pod onto a machine, asks those that are there to end, and waits until they have: pods of jobs order a
-    /// snapshot first. Budgets of pods are kept.
+    /// Cordons a machine, evicts its pods and waits until they have ended: pods of jobs take a snapshot first. Disruption
+    /// budgets are respected.
     pub async fn drain(&self, machine: &str, patience: Duration) -> Result<(), ClusterError> {
         self.close_to_pods(machine).await?;
         let begun = Instant::now();
@@ -112,7 +112,8 @@ impl Cluster {
         Ok(found.items)
     }
 
-    /// Asks a pod to end. While its budget does not allow that, the server says 429, and the next look asks again.
+    /// Evicts a pod. While its disruption budget does not allow that, the server returns 429, and the next check tries
+    /// again.
     async fn evict(&self, pod: &Pod) -> Result<(), ClusterError> {
         let name = pod.name_any();
         let api = self.pod_api(&pod.namespace().unwrap_or_default());
@@ -125,7 +126,7 @@ impl Cluster {
         }
     }
 
-    /// Takes a machine out of the list; what runs there is not touched. It may be gone already.
+    /// Deletes the Node object of a machine, if it exists; pods on the machine are not touched.
     pub async fn forget_machine(&self, machine: &str) -> Result<(), ClusterError> {
         let api: Api<Node> = Api::all(self.client.clone());
         let params = DeleteParams::default();

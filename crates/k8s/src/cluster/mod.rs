@@ -1,23 +1,23 @@
-//! The live side: submit, look at, read and delete a job on a cluster, through its API server. `canoe cluster` asks its own
-//! clusters through the same client.
+//! Submits, observes, reads and deletes jobs on a cluster, through its API server. `canoe cluster` uses the same client
+//! for its own clusters.
 //!
 //! The crate `kube` knows every form of a kubeconfig (certificates, tokens, exec plugins, proxies), so
-//! nothing here needs kubectl. What is decided from a refusal is decided from its typed `Status`.
+//! nothing here needs kubectl. Decisions about a refusal use its typed `Status`, never its text.
 //!
 //! # Map, in reading order
 //!
-//! - [`access`]: which cluster, and as whom.
-//! - [`error`]: why a call did not work, with the way out.
+//! - [`access`]: the cluster and the user, from kubeconfig files.
+//! - [`error`]: why a request failed, with the remedy.
 //! - [`client`]: one request with its limits, and reading objects.
-//! - [`apply`], [`mod@submit`], [`difference`]: making objects.
-//! - [`delete`]: removing them, with progress.
-//! - [`observe`]: everything that the status of a job is made from.
-//! - [`files`]: where its files are.
-//! - [`listing`]: all jobs.
+//! - [`apply`], [`mod@submit`], [`difference`]: create objects.
+//! - [`delete`]: removes them, with progress.
+//! - [`observe`]: reads everything that the status of a job is made from.
+//! - [`files`]: finds its files.
+//! - [`listing`]: lists all jobs.
 //! - [`pod`]: logs and ports of a pod.
-//! - [`exec`]: commands in it.
-//! - [`machine`]: machines that are emptied and go.
-//! - [`in_cluster`]: the list of pods, asked for from inside a pod.
+//! - [`exec`]: commands in a pod.
+//! - [`machine`]: drains and removes machines.
+//! - [`in_cluster`]: lists the pods of a job from inside a pod.
 
 pub(crate) mod access;
 pub mod apply;
@@ -47,7 +47,7 @@ pub use submit::{Again, Submitted, submit};
 
 use std::collections::BTreeMap;
 
-/// Which job is meant.
+/// Identifies a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TargetJob {
     /// The namespace that its objects are in.
@@ -86,7 +86,7 @@ impl TargetJob {
         }
     }
 
-    /// A command of ours about this job, for a hint that can be pasted.
+    /// A canoe command about this job, for hints.
     pub fn command(&self, verb: &str) -> String {
         format!("canoe job {verb} {} -n {}", self.job, self.namespace)
     }

@@ -1,4 +1,4 @@
-//! Everything that the status of a job is made from, requested at once.
+//! Reads everything that the status of a job is made from, with concurrent requests.
 
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{
@@ -22,7 +22,7 @@ impl Cluster {
         self.get(&target.namespace, &target.job).await
     }
 
-    /// The Job, if it is there and ours: what others have made under this name is not touched.
+    /// The Job, if it exists and was created by canoe; a Job of others with this name is an error.
     pub async fn own_job(&self, target: &TargetJob) -> Result<Option<Job>, ClusterError> {
         match self.job(target).await? {
             Some(job) if !target.is_ours(job.labels()) => Err(ClusterError::NotOurs {
@@ -33,7 +33,7 @@ impl Cluster {
         }
     }
 
-    /// Whether there is such a namespace; `None` if that is not ours to see.
+    /// Whether the namespace exists; `None` if the user may not read it.
     pub async fn has_namespace(&self, name: &str) -> Result<Option<bool>, ClusterError> {
         let api: Api<Namespace> = Api::all(self.client.clone());
         let action = format!("get namespace {name}");
@@ -46,7 +46,7 @@ impl Cluster {
         self.list(&target.namespace, &target.pods()).await
     }
 
-    /// Everything about a job. Events, claims and machines may not be everybody's to see.
+    /// Everything about a job. Events, claims and machines are left out if the user may not read them.
     pub async fn observe(&self, target: &TargetJob) -> Result<Observed, ClusterError> {
         let data = target.data();
         let (job, pods, data_job, data_pods) = tokio::try_join!(
@@ -65,7 +65,7 @@ impl Cluster {
         let mut events = if_allowed(events)?.unwrap_or_default();
         events.retain(|event| {
             let name = event.involved_object.name.as_deref().unwrap_or_default();
-            // A claim need not be called after the job.
+            // The claim may have another name than the job.
             let is_claim = event.involved_object.kind.as_deref() == Some("PersistentVolumeClaim");
             is_claim || name == target.job || name.starts_with(&prefix)
         });
@@ -81,23 +81,23 @@ impl Cluster {
         })
     }
 
-    /// Whether all nodes of a job find room at once; `None` if machines are not ours to see.
+    /// The room for a job's nodes; `None` if the user may not read the machines.
     pub async fn room(&self, job: &JobFile) -> Result<Option<Room>, ClusterError> {
         let Some(machines) = if_allowed(self.list_all::<Node>("").await)? else {
             return Ok(None);
         };
         let pods = if_allowed(self.list_everywhere::<Pod>("").await)?;
-        // A cluster that makes machines when they are needed may have none now.
+        // A cluster that adds machines on demand may have none now.
         Ok((!machines.is_empty()).then(|| fit::room(job, &machines, pods.as_deref())))
     }
 
-    /// The keys of a job, if they are ours to see.
+    /// The keys of a job, if the user may read them.
     pub async fn keys(&self, target: &TargetJob) -> Result<Option<Secret>, ClusterError> {
         let found = self.get::<Secret>(&target.namespace, &target.job).await;
         Ok(if_allowed(found)?.flatten())
     }
 
-    /// Where the files of a job are: as its submit wrote it down, also after the Job is gone.
+    /// Where the files of a job are, as submit noted it; also after the Job is gone.
     pub async fn files(&self, target: &TargetJob) -> Result<Option<FilesPod>, ClusterError> {
         let name = files_name(&target.job);
         match self.get::<ConfigMap>(&target.namespace, &name).await? {

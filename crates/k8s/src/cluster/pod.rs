@@ -1,4 +1,4 @@
-//! Logs and ports of a pod, and what its node says.
+//! Logs and ports of a pod, and the status of its node.
 
 use std::io;
 use std::pin::pin;
@@ -71,7 +71,7 @@ impl Cluster {
         }
     }
 
-    /// What the node in a pod says about itself; `program` is the word that starts canoe there.
+    /// The status of the node in a pod; `program` is the name or path of canoe there.
     pub async fn node_status(
         &self,
         namespace: &str,

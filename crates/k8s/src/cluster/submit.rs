@@ -1,4 +1,4 @@
-//! Submitting: a first time, or again under the same name.
+//! Submits a job for the first time, or again under the same name.
 
 use k8s_openapi::api::batch::v1::Job;
 use kube::Api;
@@ -12,25 +12,25 @@ use super::difference::differences;
 use super::error::ClusterError;
 use crate::objects::{DATA_NOTE, DataNote, FILES_COMPONENT, KEYS_ANNOTATION, QUEUE_LABEL};
 
-/// What came of it.
+/// The result of a submit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Submitted {
-    /// Objects were made; a warning about pod security means that no pod will be made.
+    /// Objects were created; a warning about pod security means that no pod will be.
     New(Applied),
-    /// The same job is there already.
+    /// The same job exists already.
     Unchanged,
 }
 
 /// What to do with a Job of the same name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Again {
-    /// Leave it and say what differs.
+    /// Leave it, and report the differences.
     Compare,
     /// Remove it first, and wait until it is gone. What is on the volume stays.
     Replace,
 }
 
-/// Applies the objects of a job unless a Job of this name is there: then says whether it is the same.
+/// Applies the objects of a job. If a Job of this name exists, compares or replaces it, as `again` says.
 pub async fn submit(
     cluster: &Cluster,
     target: &TargetJob,
@@ -71,18 +71,18 @@ pub async fn submit(
     Ok(Submitted::New(cluster.apply(objects, mode).await?))
 }
 
-/// It repeats the job file, whose differences the other objects show with their places.
+/// Whether this is the ConfigMap with the job file: its differences are reported by the other objects.
 fn is_files_map(object: &Value) -> bool {
     object["metadata"]["labels"]["app.kubernetes.io/component"] == FILES_COMPONENT
 }
 
-/// What the objects say of the data that come with them.
+/// The note about uploaded data in these objects.
 fn data_note(objects: &[Value]) -> Option<DataNote> {
     let map = objects.iter().find(|object| is_files_map(object))?;
     serde_json::from_str(map["data"][DATA_NOTE].as_str()?).ok()
 }
 
-/// That other data are on the volume than those that would be brought.
+/// A sentence if the data on the volume differ from those that would be uploaded.
 fn other_data(there: Option<&DataNote>, wanted: &DataNote) -> Option<String> {
     let words = |note: &DataNote| {
         let plural = if note.files == 1 { "" } else { "s" };
@@ -107,7 +107,8 @@ fn other_data(there: Option<&DataNote>, wanted: &DataNote) -> Option<String> {
     }
 }
 
-/// Everything but the secrets and their fingerprints: whoever may not read them has made new ones, and no message should show them.
+/// The objects without secrets and their fingerprints: a user who may not read them has generated new ones, and no
+/// message may show them.
 fn comparable(objects: &[Value]) -> Vec<Value> {
     let mut wanted: Vec<Value> = objects
         .iter()
@@ -131,7 +132,7 @@ impl Cluster {
         Ok(labels.and_then(|mut labels| labels.remove(QUEUE_LABEL)))
     }
 
-    /// Suspends the Job or lets it run; `false` if it is so already.
+    /// Suspends or resumes the Job; `false` if it already is in that state.
     pub async fn suspend(&self, target: &TargetJob, suspend: bool) -> Result<bool, ClusterError> {
         let job = self.own_job(target).await?;
         let spec = job.as_ref().and_then(|job| job.spec.as_ref());

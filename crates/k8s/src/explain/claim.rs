@@ -6,12 +6,12 @@ use super::event::about_claim;
 use super::reason::{Reason, Subject, Unbound};
 use super::{Collected, Observed};
 
-/// A claim is not bound in the moment in which it is made.
+/// A claim that is younger than this, in seconds, need not be bound yet.
 const YOUNG: i64 = 8;
-/// Making a volume takes some seconds, and a provisioner that is asked tries again when it fails.
+/// Seconds that a provisioner may take to make a volume, with retries.
 const MAKING: i64 = 30;
 
-/// Those that pods which have not ended need.
+/// Adds the unbound claims of pods that have not ended.
 pub(super) fn unbound(observed: &Observed, pods: &[Pod], into: &mut Collected) {
     for claim in &observed.claims {
         let name = claim.metadata.name.as_deref().unwrap_or_default();
@@ -77,7 +77,7 @@ fn is_passing(words: &str) -> bool {
     .any(|passing| words.contains(passing))
 }
 
-/// What provisioners say who are asked for a volume that many machines mount, and make none.
+/// Whether a provisioner's message means that it cannot make volumes for several machines.
 fn is_for_one_machine(message: &str) -> bool {
     let said = [
         "only supports ReadWriteOnce",

@@ -1,7 +1,7 @@
-//! What events add to the present: why a pod that is placed has not started, and why a Job gets no pods.
+//! Reads events: why a pod that has a machine has not started, and why a Job gets no pods.
 //!
-//! An event is kept for an hour after what it reports. So each counts only while its pod is still at the step that it
-//! speaks of: mounts and network come before images, images before containers.
+//! An event is kept for an hour. So each counts only while its pod is still at the step that the event is about: mounts
+//! and network come before images, images before containers.
 
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Event, Pod};
@@ -14,9 +14,9 @@ use super::{Observed, pod};
 const PASSING: i64 = 30;
 /// A refusal that usually passes at once is reported as trouble after this long.
 const REFUSED: i64 = 8;
-/// A mount that passes at once in nearly every start is not worth a word before so many seconds.
+/// A mount failure that nearly always disappears at once is not reported before this many seconds.
 const USUAL: i64 = 8;
-/// A pull that lasts is told in steps of so many seconds.
+/// The duration of a pull is reported in steps of this many seconds.
 const PULLS: i64 = 30;
 /// How long it takes at most to add a machine.
 const ADDS_MACHINES: i64 = 900;
@@ -31,7 +31,7 @@ fn message(event: &Event) -> &str {
     event.message.as_deref().unwrap_or_default()
 }
 
-/// When it was seen last. Events of the newer kind have a series, or only the time of their first sight.
+/// When an event was last seen. Events of the newer API have a series, or only the time of their first occurrence.
 fn last(event: &Event) -> Timestamp {
     let series = event.series.as_ref();
     let series = series.and_then(|series| series.last_observed_time.as_ref());
@@ -78,7 +78,7 @@ pub(super) fn keeps_from_starting(observed: &Observed, pod: &Pod) -> Option<Reas
     if pod::has_sandbox(pod) {
         return pulling(observed, pod);
     }
-    // The state of a pod is told a moment after what happens to it.
+    // The state of a pod is reported a moment after the event.
     let begun = about(observed, pod)
         .any(|event| matches!(reason(event), "Pulling" | "Pulled" | "Created" | "Started"));
     if begun {
@@ -121,7 +121,7 @@ pub(super) fn pull_message<'a>(observed: &'a Observed, pod: &'a Pod) -> Option<&
     failed.max_by_key(|event| last(event)).map(message)
 }
 
-/// The secret for a registry that is named and is not there.
+/// The name of a registry secret that the pod names and that does not exist.
 pub(super) fn missing_pull_secret(observed: &Observed, pod: &Pod) -> Option<String> {
     let missing =
         about(observed, pod).filter(|event| reason(event) == "FailedToRetrieveImagePullSecret");
@@ -130,7 +130,7 @@ pub(super) fn missing_pull_secret(observed: &Observed, pod: &Pod) -> Option<Stri
     Some(names.to_owned())
 }
 
-/// What an autoscaler says that adds a machine for the pod, unless it said later that it cannot.
+/// The message of an autoscaler that adds a machine for the pod, unless it reported later that it cannot.
 pub(super) fn machine_comes(observed: &Observed, pod: &Pod) -> Option<String> {
     let said = about(observed, pod).filter(|event| {
         matches!(
@@ -153,7 +153,7 @@ pub(super) fn is_ended_by_probe(observed: &Observed, pod: &Pod) -> bool {
     })
 }
 
-/// What a queue said last of a Job that it holds back.
+/// The last message of a queue about a Job that it holds back.
 pub(super) fn from_queue(observed: &Observed, job: &Job) -> Option<String> {
     let said = about_job(observed, job)
         .filter(|event| matches!(reason(event), "Stopped" | "Suspended" | "Pending"));
@@ -219,7 +219,7 @@ fn network_not_ready(observed: &Observed, pod: &Pod) -> Option<Reason> {
     })
 }
 
-/// Every pod of a machine begins with an image that the machine is set up with, often from a public registry.
+/// The message if a machine cannot pull the sandbox image, which every pod needs, often from a public registry.
 fn sandbox_image(message: &str) -> Option<String> {
     let (_, rest) = message.split_once("sandbox image \"")?;
     let image = rest.split('"').next()?;
@@ -229,7 +229,7 @@ fn sandbox_image(message: &str) -> Option<String> {
     ))
 }
 
-/// The innermost part: what is before it names sandboxes and pods by ids that change with every try.
+/// The innermost part of a message: the parts before it have ids of sandboxes and pods that change with every try.
 fn shortened(message: &str) -> String {
     let last = message.rsplit(": ").next().unwrap_or(message);
     last.trim().to_owned()
@@ -245,7 +245,7 @@ fn mount(observed: &Observed, pod: &Pod) -> Option<Reason> {
         .iter()
         .filter(|event| !is_passing(message(event)))
         .collect();
-    // "Unable to attach or mount volumes" sums up after two minutes what others have said in detail.
+    // "Unable to attach or mount volumes" repeats, after two minutes, what other events have reported in detail.
     let is_detailed = |event: &&&Event| !message(event).starts_with("Unable to attach or mount");
     if lasting.iter().any(is_detailed) {
         lasting.retain(is_detailed);
@@ -268,7 +268,7 @@ fn mount(observed: &Observed, pod: &Pod) -> Option<Reason> {
     Some(Reason::NotMounted(why))
 }
 
-/// The machine has not yet heard of what the pod needs. It tries again within seconds, and then it has.
+/// Whether a machine has not yet received an object that the pod needs: its next try, within seconds, succeeds.
 fn is_passing(message: &str) -> bool {
     let lower = message.to_ascii_lowercase();
     (lower.contains("failed to sync") && lower.contains("cache"))
@@ -320,13 +320,13 @@ fn about_job<'a>(observed: &'a Observed, job: &'a Job) -> impl Iterator<Item = &
     })
 }
 
-/// Why the Job gets a pod less than it wants; `newest` is when its last pod was made.
+/// Why the Job cannot create a pod; `newest` is when its last pod was created.
 pub(super) fn not_created(
     observed: &Observed,
     job: &Job,
     newest: Option<Timestamp>,
 ) -> Option<Reason> {
-    // What was refused before the last pod was made is no longer so.
+    // A refusal from before the last pod was created no longer applies.
     let is_since =
         |event: &&Event| newest.is_none_or(|newest| newest.as_second() <= last(event).as_second());
     let refused: Vec<&Event> = about_job(observed, job)
@@ -342,7 +342,7 @@ pub(super) fn not_created(
     Some(Reason::NotCreated(refusal(message)))
 }
 
-/// Two who write at once, a server that starts, an account that is being made: the next try usually goes well.
+/// Whether a refusal is temporary: concurrent writes, a server that starts, an account that is being created.
 fn is_passing_refusal(message: &str) -> bool {
     let lower = message.to_ascii_lowercase();
     [
@@ -400,7 +400,7 @@ fn refusal(message: &str) -> PodRefusal {
     }
 }
 
-/// What was said last about a claim, since when, and whether it is a failure.
+/// The last message about a claim, since when it is repeated, and whether it is a failure.
 #[derive(Debug, Default)]
 pub(super) struct ClaimEvent<'a> {
     pub(super) words: &'a str,
@@ -408,7 +408,7 @@ pub(super) struct ClaimEvent<'a> {
     pub(super) is_warning: bool,
 }
 
-/// That something has failed outweighs that somebody waits.
+/// The most important event about a claim: a failure before a wait.
 pub(super) fn about_claim<'a>(observed: &'a Observed, claim: Option<&str>) -> ClaimEvent<'a> {
     let events = || {
         observed.events.iter().filter(|event| {

@@ -1,4 +1,4 @@
-//! The job as a whole: its state, how it ended, what keeps its deletion, and which pods it lacks.
+//! The job as a whole: its state, how it ended, what delays its deletion, and which pods are missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -146,7 +146,8 @@ pub(super) fn failed(observed: &Observed, job: &Job, into: &mut Collected) {
     );
 }
 
-/// How the pod ended that the condition names: "Container node for pod team/ctr-1-x7k2p failed with exit code 78 matching FailJob rule".
+/// How the pod ended that a Job's condition names: "Container node for pod team/ctr-1-x7k2p failed with exit code 78
+/// matching FailJob rule".
 fn named(pods: &[Pod], message: &str) -> Option<ContainerExit> {
     let mut words = message.split([' ', '/', ',']);
     let it = words.find_map(|word| {
@@ -156,7 +157,8 @@ fn named(pods: &[Pod], message: &str) -> Option<ContainerExit> {
     pod::exit(it)
 }
 
-/// What most of the failed pods ended with. A pod that was asked to end is no cause: the Job itself ends those that are left.
+/// The most frequent exit of the failed pods. Pods that were asked to end do not count: a failed Job ends the remaining
+/// ones itself.
 pub(super) fn commonest(pods: &[Pod]) -> Option<ContainerExit> {
     let mut exits: BTreeMap<ContainerExit, usize> = BTreeMap::new();
     for it in pods
@@ -174,7 +176,7 @@ pub(super) fn commonest(pods: &[Pod]) -> Option<ContainerExit> {
         .map(|(exit, _)| exit)
 }
 
-/// What is the matter with a job that has not ended.
+/// Adds the findings of a job that has not ended.
 pub(super) fn not_ended(observed: &Observed, job: &Job, state: JobState, into: &mut Collected) {
     if job.spec.as_ref().and_then(|spec| spec.suspend) == Some(true) {
         let labels = job.metadata.labels.as_ref();
@@ -207,7 +209,7 @@ pub(super) fn not_ended(observed: &Observed, job: &Job, state: JobState, into: &
     claim::unbound(observed, &waiting, into);
 }
 
-/// Whether the Job has begun just now, or continues after a pause, so that its pods come one after the other without any delay.
+/// Whether the Job was created or resumed a moment ago, so that its pods are still being created.
 fn is_new(observed: &Observed, job: &Job) -> bool {
     let begun = job
         .status
@@ -223,7 +225,7 @@ fn living(observed: &Observed, it: &Pod, into: &mut Collected) {
         return;
     }
     if pod::exit(it).is_some() {
-        // Told with the failures.
+        // The failures report it.
     } else if let Some(reason) = pod::ending(observed, it) {
         into.add(pod::subject(it), reason);
     } else {
@@ -278,14 +280,14 @@ fn lost_machines(observed: &Observed, into: &mut Collected) {
     }
 }
 
-/// Whether a pod has failed in a way for which the Job makes no successor: it fails itself in a moment.
+/// Whether a pod has failed in a way after which the whole Job fails in a moment.
 fn is_hopeless(pods: &[Pod]) -> bool {
     own_failures(pods)
         .filter_map(pod::exit)
         .any(|exit| exit.is_final())
 }
 
-/// Pods that have failed: reported in full until their successors run, and in one line then.
+/// Adds pods that have failed: in full until their successors run, then in one line.
 fn failures(observed: &Observed, job: &Job, state: JobState, into: &mut Collected) {
     let current = row::current(&observed.pods);
     let is_replaced = |it: &Pod| {

@@ -1,9 +1,9 @@
-//! Why a job stands still, in a sentence with the way out: pure, from what the API server shows.
+//! Finds out why a job stands still, and says it in a sentence with the remedy. Pure: it uses what the API server shows.
 //!
-//! People lose hours between `kubectl get`, `describe` and `events`. The common stops are few, and each leaves a known
-//! trace: in a pod's conditions, in a container's state, in an event of the Job (if no pod could be made at all), or in a
-//! claim. The present state speaks first. Events are memories: one counts only for the pod that it is about, and only
-//! while that pod is still at the step that the event speaks of.
+//! People lose hours between `kubectl get`, `describe` and `events`. The common causes are few, and each leaves a known
+//! trace: in a pod's conditions, in a container's state, in an event of the Job (if no pod could be created), or in a
+//! claim. The present state comes first. Events report the past: one counts only for the pod that it is about, and only
+//! while that pod is still at the step that the event is about.
 //!
 //! # Map, in reading order
 //!
@@ -45,20 +45,20 @@ pub struct Observed {
     pub events: Vec<Event>,
     /// The claims of its namespace.
     pub claims: Vec<PersistentVolumeClaim>,
-    /// The machines; `None` if they are not ours to see.
+    /// The machines; `None` if the user may not read them.
     pub machines: Option<Vec<Node>>,
     /// The Job that splits its data, if there is one.
     pub data_job: Option<Job>,
-    /// The pods of that.
+    /// The pods of the data Job.
     pub data_pods: Vec<Pod>,
-    /// The moment.
+    /// When all this was read.
     pub now: Timestamp,
 }
 
 /// One thing that keeps the job from continuing, has ended it, or is good to know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// What it is about: everything with the same reason together.
+    /// All objects to which the reason applies.
     pub subjects: Vec<Subject>,
     /// Why.
     pub reason: Reason,
@@ -88,31 +88,31 @@ impl JobState {
     }
 }
 
-/// How many nodes are how.
+/// Numbers of nodes by state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NodeCounts {
-    /// Of the job.
+    /// Nodes of the job.
     pub nodes: i32,
-    /// That can be used by the others.
+    /// Nodes whose pod is ready.
     pub ready: i32,
-    /// That have a pod which is not ready.
+    /// Nodes whose pod is not ready.
     pub starting: i32,
-    /// That have ended well.
+    /// Nodes that have finished.
     pub finished: i32,
     /// Pods that have failed.
     pub failed: i32,
-    /// How many may.
+    /// How many pods may fail before the job fails.
     pub retries: i32,
 }
 
-/// What came of looking at a job.
+/// The diagnosis of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnosis {
-    /// Overall.
+    /// State of the whole job.
     pub state: JobState,
     /// The numbers of the summary.
     pub counts: NodeCounts,
-    /// What is the matter; trouble first.
+    /// The findings; trouble comes first.
     pub findings: Vec<Finding>,
     /// The table.
     pub rows: Vec<NodeRow>,
@@ -126,7 +126,7 @@ impl Diagnosis {
     }
 }
 
-/// Looks at a job.
+/// Makes the diagnosis of a job.
 pub fn diagnose(observed: &Observed) -> Diagnosis {
     let Some(job) = &observed.job else {
         return Diagnosis {
@@ -148,7 +148,7 @@ pub fn diagnose(observed: &Observed) -> Diagnosis {
     }
     let rows = row::rows(observed, job);
     let mut counts = job::counts(job);
-    // The Job's own numbers come a moment after its pods.
+    // The Job controller updates the Job's counters a moment after its pods.
     let living = rows.iter().filter(|row| row.is_living()).count();
     let living = i32::try_from(living).unwrap_or(i32::MAX);
     counts.starting = counts.starting.max(living - counts.ready);
@@ -164,11 +164,11 @@ pub fn diagnose(observed: &Observed) -> Diagnosis {
 pub struct JobSummary {
     /// What state it is in.
     pub state: JobState,
-    /// How many of its nodes there are.
+    /// Numbers of its nodes.
     pub counts: NodeCounts,
 }
 
-/// What the Job alone says, for lists.
+/// The state according to the Job object alone, for lists.
 pub fn summary(job: &Job) -> JobSummary {
     JobSummary {
         state: job::state(job),
@@ -189,7 +189,7 @@ pub fn other_keys(job: &Job, keys: &str) -> Option<Finding> {
     })
 }
 
-/// That the Job which copies to an object store has failed for good, and how its pods ended.
+/// A finding if the Job that copies to an object store has failed for good, with how its pods ended.
 pub fn copy_failed(job: &Job, pods: &[Pod]) -> Option<Finding> {
     (job::state(job) == JobState::Failed).then(|| Finding {
         subjects: vec![Subject::Job(job.metadata.name.clone().unwrap_or_default())],

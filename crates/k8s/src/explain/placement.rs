@@ -1,4 +1,4 @@
-//! Why no machine takes a pod, read from the words of the scheduler.
+//! Finds out from the scheduler's message why no machine takes a pod.
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use super::reason::{Placement, Reason};
 use super::{Observed, event, pod};
 
-/// Others may be ending at this moment: what keeps a pod from all machines is told after so many seconds.
+/// A pod without a machine is reported after this many seconds, because other pods may be ending.
 const SETTLES: i64 = 5;
 
 /// What keeps a pod from a machine, if the scheduler has looked at it.
@@ -37,7 +37,7 @@ fn gates(it: &Pod) -> String {
 }
 
 fn placements(observed: &Observed, it: &Pod, message: &str) -> Vec<Placement> {
-    // What follows is why nobody else is sent away for it.
+    // The rest of the message is about preemption.
     let message = message.split(" preemption: ").next().unwrap_or(message);
     let has = |words: &str| message.contains(words);
     let mut reasons = Vec::new();
@@ -93,7 +93,7 @@ fn placements(observed: &Observed, it: &Pod, message: &str) -> Vec<Placement> {
     reasons
 }
 
-/// `3 Insufficient nvidia.com/gpu`: what job.yaml has no key for.
+/// Resources for which job.yaml has no key: `3 Insufficient nvidia.com/gpu`.
 fn other_resources(message: &str) -> impl Iterator<Item = String> + '_ {
     let named = message.split("Insufficient ").skip(1);
     let names = named.map(|rest| {
@@ -103,8 +103,8 @@ fn other_resources(message: &str) -> impl Iterator<Item = String> + '_ {
     names.filter(|name| !matches!(name.as_str(), "cpu" | "memory" | "ephemeral-storage"))
 }
 
-/// What taints say: `1 node(s) had untolerated taint {node.kubernetes.io/disk-pressure: }`. The cluster sets some by itself, and those are
-/// not to be tolerated; machines of the control plane are for nobody.
+/// The reasons in taints: `1 node(s) had untolerated taint {node.kubernetes.io/disk-pressure: }`. Taints that the cluster
+/// sets by itself should not be tolerated, and machines of the control plane take no jobs.
 fn by_taints(message: &str) -> Vec<Placement> {
     if !message.contains("taint") {
         return Vec::new();

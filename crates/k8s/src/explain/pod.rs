@@ -75,7 +75,8 @@ pub(super) fn is_over(pod: &Pod) -> bool {
     matches!(phase(pod), "Succeeded" | "Failed")
 }
 
-/// The sandbox of the pod is there: volumes are mounted and its network is up. What kept them is past.
+/// Whether the sandbox of the pod exists: its volumes are mounted and its network works, so their earlier failures are
+/// over.
 pub(super) fn has_sandbox(pod: &Pod) -> bool {
     let begun = |container: &ContainerStatus| {
         let state = container.state.as_ref();
@@ -90,7 +91,7 @@ pub(super) fn has_sandbox(pod: &Pod) -> bool {
         || containers(pod).any(begun)
 }
 
-/// Whether the machine of the pod is away.
+/// Whether the machine of the pod does not respond.
 pub(super) fn is_lost(observed: &Observed, pod: &Pod) -> bool {
     if is_over(pod) || machine(pod).is_empty() {
         return false;
@@ -111,7 +112,7 @@ fn is_ready(machine: &Node) -> bool {
         .status
         .as_ref()
         .and_then(|status| status.conditions.as_ref());
-    // A machine that tells nothing of itself is not known to be away.
+    // Without a condition from the machine, it is not known to be lost.
     conditions.is_none_or(|conditions| {
         conditions
             .iter()
@@ -181,7 +182,7 @@ pub(super) fn ending(observed: &Observed, pod: &Pod) -> Option<Reason> {
     Some(Reason::Ending(why))
 }
 
-/// Who must let an object go, besides Kubernetes itself.
+/// Finalizers of an object that do not belong to Kubernetes itself.
 pub(super) fn foreign_finalizers(metadata: &ObjectMeta) -> Vec<String> {
     let all = metadata.finalizers.iter().flatten();
     let is_own = |name: &str| {
@@ -230,7 +231,7 @@ pub(super) fn exit(pod: &Pod) -> Option<ContainerExit> {
     Some(exit_of(pod, container, state))
 }
 
-/// How a container ended that is being started again.
+/// How a container ended before its present restart.
 fn last_exit(pod: &Pod, container: &ContainerStatus) -> Option<ContainerExit> {
     let state = container.last_state.as_ref()?.terminated.as_ref()?;
     Some(exit_of(pod, container, state))
@@ -271,7 +272,7 @@ fn memory_limit(pod: &Pod, container: &str) -> Option<String> {
     Some(resources.limits.as_ref()?.get("memory")?.0.clone())
 }
 
-/// The machine has thrown the pod out, or did not take it.
+/// The machine has evicted the pod, or did not accept it.
 pub(super) fn evicted(pod: &Pod) -> Option<Reason> {
     let status = pod.status.as_ref()?;
     if phase(pod) != "Failed" {

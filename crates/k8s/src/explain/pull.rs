@@ -1,9 +1,9 @@
-//! Why an image cannot be pulled, read from the words of the machine.
+//! Finds out from the machine's message why an image cannot be pulled.
 
 use super::reason::PullFailure;
 
-/// While a machine pauses between two tries, older versions of it say only that; the event has the reason. `secret`: one that is named
-/// for the registry and does not exist.
+/// The reason in a message. While a machine pauses between two tries, older kubelets report only the pause; then the
+/// event has the reason. `secret`: a secret that is named for the registry and does not exist.
 pub(super) fn failure(
     image: &str,
     message: &str,
@@ -97,7 +97,7 @@ fn read(image: &str, message: &str) -> Option<PullFailure> {
         "403 forbidden",
         "authorization failed",
     ]);
-    // Docker Hub says "denied" of what it does not have.
+    // Docker Hub returns "denied" for images that it does not have.
     if (is_unknown || has(&["denied"])) && !has_registry(image) {
         return Some(PullFailure::NoRegistry);
     }

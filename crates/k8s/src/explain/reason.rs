@@ -24,13 +24,13 @@ pub enum Weight {
     Trouble,
 }
 
-/// Why something is as it is.
+/// The reason of a finding.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "the variants are documented")]
 pub enum Reason {
     /// The Job has failed for good.
     JobFailed {
-        /// By which rule of the Job.
+        /// The rule of the Job that failed it.
         rule: FailedBy,
         /// What its pods ended with.
         cause: Option<ContainerExit>,
@@ -41,7 +41,7 @@ pub enum Reason {
     DataFailed(Option<ContainerExit>),
     /// The Job that copies to an object store has failed for good.
     CopyFailed(Option<ContainerExit>),
-    /// The Job is gone, and its files are there.
+    /// The Job no longer exists, but its files do.
     OnlyFiles {
         /// The command that brings them.
         get: String,
@@ -55,7 +55,7 @@ pub enum Reason {
     Suspended {
         /// The queue that holds it, if it names one.
         queue: Option<String>,
-        /// What that said last.
+        /// The last message of the queue.
         said: Option<String>,
     },
     /// The Job is being deleted; pods that have not ended yet.
@@ -63,15 +63,15 @@ pub enum Reason {
         /// How many pods are left.
         pods: usize,
     },
-    /// The Job cannot go, because a pod is on a machine that is away.
+    /// The deletion of the Job waits for a pod on a machine that does not respond.
     DeletionWaits {
         machine: String,
         pod: String,
         namespace: String,
     },
-    /// The Job cannot go, because others have not let go of it or of its pods.
+    /// The deletion of the Job waits for finalizers on it or on its pods.
     FinalizersHold {
-        /// Whose.
+        /// The finalizers.
         finalizers: Vec<String>,
     },
     /// No pod can be made.
@@ -89,14 +89,14 @@ pub enum Reason {
     },
     /// No machine has room, and the cluster adds one.
     MachineComes {
-        /// In the words of who does.
+        /// The autoscaler's message.
         message: String,
     },
     /// The image is being pulled.
     Pulling {
         image: String,
         machine: String,
-        /// For how many seconds at least, in steps: who watches needs no line for every second.
+        /// For how many seconds at least; in steps, so that a watching user does not get a line per second.
         seconds: i64,
     },
     /// The image cannot be pulled.
@@ -112,7 +112,7 @@ pub enum Reason {
         /// A Secret or a ConfigMap is missing.
         is_incomplete: bool,
     },
-    /// The container ends again and again; how it did last.
+    /// The container crashes repeatedly; how it ended last.
     Crashes(Option<ContainerExit>),
     /// A volume cannot be mounted.
     NotMounted(MountFailure),
@@ -139,19 +139,19 @@ pub enum Reason {
     /// The machine does not respond.
     MachineLost {
         machine: String,
-        /// The nodes of the job that are there.
+        /// The nodes of the job on that machine.
         nodes: Vec<u32>,
-        /// Its pods have been asked to end, which they cannot hear.
+        /// Its pods have been asked to end, but the request cannot reach them.
         is_asked: bool,
     },
-    /// The machine was given up by whoever runs the cluster; successors come.
+    /// An operator has marked the machine as out of service; its pods are replaced.
     MachineGivenUp,
     /// The pod is ending because it was asked to.
     Ending(Ending),
     /// The pod should have ended, and has not.
     EndsLate {
         machine: String,
-        /// Who has not let go of it.
+        /// The finalizers that keep it.
         finalizers: Vec<String>,
     },
     /// The machine did not take the pod, or ended it when it was shut down.
@@ -179,9 +179,9 @@ pub enum Reason {
         /// Retries that there are.
         limit: i32,
     },
-    /// The pod has ended badly, and nobody makes another one.
+    /// The pod has failed, and no controller creates another one.
     Ended(ContainerExit),
-    /// Some pods have failed before; all is well now.
+    /// Some pods failed earlier and have been replaced; all nodes run now.
     FailedBefore {
         pods: usize,
         /// How the last of them ended.
@@ -200,7 +200,7 @@ pub enum FailedBy {
     Retries(i32),
     /// `deadlineSeconds`.
     Deadline,
-    /// A reason that we do not know, in the words of the cluster.
+    /// An unknown reason; the cluster's message.
     Other(String),
 }
 
@@ -217,10 +217,10 @@ pub enum ContainerExit {
     Code(i32, Option<String>),
 }
 
-/// Why a pod is ending that did not choose to.
+/// Why a pod was asked to end.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Ending {
-    /// Somebody deleted it.
+    /// A user or a controller deleted it.
     Deleted,
     /// Its machine is being emptied.
     Drained(String),
@@ -367,7 +367,7 @@ pub enum Unbound {
     Lost,
     /// The provisioner cannot make one; its words.
     Failed(String),
-    /// Nobody has made one for this many seconds; who should.
+    /// No provisioner has made one for many seconds; the text names the one that should.
     Nobody(String),
     /// A volume is being made, as far as can be seen; what was said last.
     InTheMaking(String),
@@ -401,11 +401,11 @@ impl Reason {
                 for_disk: false, ..
             }
             | Self::NotBound(Unbound::WaitsForPod | Unbound::InTheMaking(_)) => Weight::Note,
-            // What is the matter with the claim is told of the claim.
+            // The claim has a finding of its own.
             Self::NotPlaced(reasons) if matches!(&reasons[..], [Placement::ClaimUnbound]) => {
                 Weight::Note
             }
-            // Killed from outside, ended on request, a passing trouble: the successor needs nothing.
+            // Killed from outside, ended on request, or a temporary failure: the successor needs no action of a person.
             Self::PodFailed {
                 exit: ContainerExit::Code(137 | 143 | 75, _),
                 ..

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::{Observed, job, pod};
 
-/// What the table says of a pod.
+/// The state of a pod in the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ShownPod {
     /// The node has no pod at the moment.
@@ -50,17 +50,17 @@ pub struct NodeRow {
     pub node: Option<u32>,
     /// Name of its newest pod.
     pub pod: Option<String>,
-    /// How that is.
+    /// The state of that pod.
     pub shown: ShownPod,
 }
 
 impl NodeRow {
-    /// The node can be asked how far it is.
+    /// Whether the node can be asked for its status.
     pub fn can_tell(&self) -> bool {
         self.shown == ShownPod::Running
     }
 
-    /// It has a pod that works, or is about to.
+    /// Whether it has a pod that runs or starts.
     pub(super) fn is_living(&self) -> bool {
         matches!(
             self.shown,
@@ -86,7 +86,7 @@ pub(super) fn current(pods: &[Pod]) -> Vec<&Pod> {
     newest.into_values().chain(others).collect()
 }
 
-/// What decides which of two pods is newer.
+/// Orders pods by age.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct PodAge {
     /// The second in which it was made.
@@ -158,7 +158,7 @@ fn shown(observed: &Observed, it: &Pod) -> ShownPod {
     let codes = pod::containers(it).filter_map(pod::terminated);
     let codes: Vec<i32> = codes.map(|state| state.exit_code).collect();
     if pod::phase(it) == "Failed" || codes.iter().any(|code| *code != 0) {
-        // Who was asked to end has not failed.
+        // A pod that was asked to end has not failed.
         let was_asked = pod::is_ending(it) || codes.contains(&143);
         return if was_asked {
             ShownPod::Ending

@@ -1,4 +1,4 @@
-//! The words for every reason: what is the matter, and what to do. The only place where they are made.
+//! The sentence for every reason: what is wrong and what to do. All texts of the diagnosis are in this file.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -10,7 +10,7 @@ use crate::job::PYTHON_IMAGE;
 
 use super::{Diagnosis, Finding, JobState, NodeCounts};
 
-/// More names than this are counted.
+/// With more names than this, only their number is shown.
 const NAMES: usize = 4;
 
 impl Display for Finding {
@@ -92,18 +92,18 @@ impl Display for Reason {
                 if let Some(cause) = cause {
                     write!(f, ": its pod {cause}")?;
                 }
-                f.write_str("; mend `data` in job.yaml and submit with --replace")
+                f.write_str("; correct `data` in job.yaml and submit with --replace")
             }
             Self::CopyFailed(cause) => {
                 f.write_str("copies to the object store could not be made")?;
                 if let Some(cause) = cause {
                     write!(f, ": its pod {cause}")?;
                 }
-                f.write_str("; training is not concerned, and `canoe job get --to s3://…` copies later")
+                f.write_str("; training is not affected, and `canoe job get --to s3://…` copies later")
             }
             Self::OnlyFiles { get } => write!(
                 f,
-                "its Job is gone: deleted, or removed by itself some time after its end (`ttlSeconds`); what it has made is on the volume, and `{get}` brings it"
+                "its Job is gone: deleted, or removed by itself some time after its end (`ttlSeconds`); its results are on the volume, and `{get}` copies them here"
             ),
             Self::OtherKeys { job } => write!(
                 f,
@@ -124,7 +124,7 @@ impl Display for Reason {
             }
             Self::FinalizersHold { finalizers } => write!(
                 f,
-                "its deletion waits for {}; whoever set {} has to remove it, or is gone: `kubectl edit` takes it out of metadata.finalizers",
+                "its deletion waits for {}; the controller that set {} has to remove it; if it no longer exists, `kubectl edit` takes it out of metadata.finalizers",
                 finalizers.join(", "),
                 if finalizers.len() > 1 { "these finalizers" } else { "this finalizer" }
             ),
@@ -147,7 +147,7 @@ impl Display for Reason {
             ),
             Self::HeldBack { gates } => write!(
                 f,
-                "held back by scheduling gates ({gates}); whoever set them, usually a queue, takes them away when there is room"
+                "held back by scheduling gates ({gates}); their controller, usually a queue, removes them when there is room"
             ),
             Self::MachineComes { message } => write!(
                 f,
@@ -175,7 +175,7 @@ impl Display for Reason {
             }
             Self::ImageNameInvalid { image } => write!(
                 f,
-                "image {image:?} is not a valid name; mend `image` in job.yaml"
+                "image {image:?} is not a valid name; correct `image` in job.yaml"
             ),
             Self::ImageNeverPulled { image } => write!(
                 f,
@@ -209,13 +209,13 @@ impl Display for Reason {
                 };
                 write!(
                     f,
-                    "cannot be started on machine {machine}: {why} ({message}); have the network of {machine} mended, or keep pods away from it (`kubectl cordon \
+                    "cannot be started on machine {machine}: {why} ({message}); have the network of {machine} repaired, or keep pods away from it (`kubectl cordon \
                      {machine}`) and delete these, so that they are placed elsewhere"
                 )
             }
             Self::NoSandbox { machine, message } => write!(
                 f,
-                "cannot be started on machine {machine}: {message}; have {machine} mended, or keep pods away from it (`kubectl cordon {machine}`) and delete \
+                "cannot be started on machine {machine}: {message}; have {machine} repaired, or keep pods away from it (`kubectl cordon {machine}`) and delete \
                  these, so that they are placed elsewhere"
             ),
             Self::SandboxAgain => f.write_str(
@@ -243,7 +243,7 @@ impl Display for Reason {
             ),
             Self::EndsLate { finalizers, .. } => write!(
                 f,
-                "should have ended long ago and is kept by {}: whoever set it has to remove it from the pod's metadata.finalizers",
+                "should have ended long ago and is kept by {}: the controller that set it has to remove it from the pod's metadata.finalizers",
                 finalizers.join(", ")
             ),
             Self::TurnedAway { reason, message } => turned_away(f, reason, message),
@@ -312,7 +312,7 @@ fn job_failed(
     match rule {
         FailedBy::FailurePolicy => write!(
             f,
-            "the job failed at once, because a new pod would fail the same way{cause}; mend it, then `canoe job submit --replace`"
+            "the job failed at once, because a new pod would fail the same way{cause}; correct it, then `canoe job submit --replace`"
         ),
         FailedBy::Retries(0) => write!(
             f,
@@ -389,7 +389,7 @@ impl Display for ContainerExit {
             Self::Code(code, words) => {
                 let meaning = match code {
                     64 => " (wrong flags or variables)",
-                    75 => " (a passing trouble)",
+                    75 => " (a temporary failure)",
                     78 => " (a wrong configuration)",
                     137 => " (killed from outside, not for its memory as far as Kubernetes knows)",
                     139 => " (a segmentation fault)",
@@ -441,7 +441,7 @@ impl Display for PodRefusal {
             ),
             Self::NoPriorityClass(class) => write!(
                 f,
-                "there is no priority class {class:?}; mend `priorityClass` in job.yaml (`kubectl get priorityclass` lists them)"
+                "there is no priority class {class:?}; correct `priorityClass` in job.yaml (`kubectl get priorityclass` lists them)"
             ),
             Self::Webhook(message) => {
                 write!(
@@ -451,7 +451,7 @@ impl Display for PodRefusal {
             }
             Self::WebhookSilent(message) => write!(
                 f,
-                "an admission webhook of the cluster does not respond, so nothing can be made: {message}; whoever runs the cluster has to mend it"
+                "an admission webhook of the cluster does not respond, so nothing can be made: {message}; the operator of the cluster has to repair it"
             ),
             Self::NamespaceGoes => {
                 f.write_str("the namespace is being deleted; submit the job to another one")
@@ -515,7 +515,7 @@ impl Display for Placement {
                 };
                 write!(
                     f,
-                    "no machine has the labels of `nodeSelector`{labels}: mend it, or label a machine"
+                    "no machine has the labels of `nodeSelector`{labels}: correct it, or label a machine"
                 )
             }
             Self::ClaimUnbound => f.write_str("its volume is not bound"),
@@ -571,10 +571,10 @@ impl Display for PullFailure {
                 "the machine does not trust the registry's certificate; its authority has to be installed on every machine"
             }
             Self::PlainHttp => {
-                "the registry speaks no TLS, and the machine was not told that it may be asked without"
+                "the registry speaks no TLS, and the machine is not configured to use plain HTTP for it"
             }
             Self::ServerFails => {
-                "the registry replies with an error of its own; it is tried again, and whoever runs the registry should look"
+                "the registry replies with an error of its own; the pull is tried again, and the operator of the registry should look"
             }
             Self::Platform => {
                 "it is not made for the processors of that machine; push it for them too, or name the right machines in `nodeSelector` (kubernetes.io/arch)"

@@ -21,7 +21,7 @@ pub struct DataNote {
     pub files: usize,
     /// All their bytes.
     pub bytes: u64,
-    /// Of all names, sizes and contents.
+    /// Checksum of all names, sizes and contents.
     pub sha256: String,
 }
 
@@ -55,13 +55,13 @@ pub(super) fn config_items(files: &Files) -> Vec<Value> {
         .collect()
 }
 
-/// Where the job's files are, and what reads them: the job file itself. It outlives the Job, as the files do.
-/// What `submit --data` has put there is noted beside it, so that other data are noticed.
+/// The ConfigMap that says where the job's files are and which image reads them: it has the job file. It outlives the
+/// Job, as the files do. It also has a note about the data of `submit --data`, so that other data are detected.
 pub fn files(job: &JobFile, program: Option<&Program>, data_note: Option<&DataNote>) -> Value {
     let mut metadata = metadata(job, &files_name(&job.name));
     metadata["labels"]["app.kubernetes.io/component"] = json!(FILES_COMPONENT);
     let mut job = job.clone();
-    // That data are to be split does not matter to whoever reads files, and `render` is not told of --data.
+    // Readers of files need not know that data are to be split, and `render` does not know of --data.
     job.data = job.data.filter(|data| *data != Data::default());
     let mut data = json!({"job.yaml": yaml::document(&json!(job))});
     if let Some(program) = program {
@@ -73,7 +73,7 @@ pub fn files(job: &JobFile, program: Option<&Program>, data_note: Option<&DataNo
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
 }
 
-/// Token and keys. They belong to the life of a Job: nobody can change them under pods that run.
+/// The Secret with token and keys. It is immutable, so that nobody can change it while pods of the Job run.
 pub fn secret(job: &JobFile, credentials: &Credentials) -> Value {
     let mut data = json!({"token": base64(credentials.token.as_bytes())});
     if let Some(tls) = &credentials.tls {

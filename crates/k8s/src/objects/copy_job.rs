@@ -1,5 +1,5 @@
-//! The Job that copies models and records to an object store while the training Job runs. It has a pod of its own, so that training pods
-//! need neither rights nor a way out of the cluster.
+//! The Job that copies models and records to an object store while the training Job runs. It has a pod of its own, so
+//! that training pods need neither rights for the store nor connections out of the cluster.
 
 use serde_json::{Value, json};
 

@@ -40,7 +40,7 @@ pub(super) fn object(job: &JobFile, own: Option<&Program>) -> Option<Value> {
             "backoffLimit": 3,
             "completions": 1,
             "parallelism": 1,
-            // Whichever of its containers says so; 2 is a wrong flag in `splitArgs`.
+            // Any of its containers may exit with these codes; 2 is a wrong flag in `splitArgs`.
             "podFailurePolicy": failure_policy(None, &[2, 64, 78]),
             "podReplacementPolicy": "Failed",
             "template": {"metadata": {"labels": labels}, "spec": spec},

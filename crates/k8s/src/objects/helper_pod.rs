@@ -1,4 +1,4 @@
-//! A pod that does nothing but mount the volume, so that files can be brought there from a laptop, and back.
+//! A pod that only mounts the volume, so that files can be copied between it and a laptop.
 
 use serde_json::{Value, json};
 
@@ -6,17 +6,17 @@ use super::{labels, metadata, pod, program};
 use crate::job::JobFile;
 use crate::program::Program;
 
-/// Nobody forgets it for longer than this. Whoever made it removes it, on Ctrl-C too.
+/// The pod ends by itself after this time, if the command that created it could not remove it.
 const SECONDS: u32 = 6 * 3600;
-/// The program of a job is on the volume when files are read from there, or it is gone.
+/// Seconds to wait for the job's program on the volume: when files are read, it is there or was deleted.
 const PATIENCE: u32 = 10;
 
 /// What it is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Purpose {
-    /// Files come in. There is one per job; what an interrupted upload left is replaced.
+    /// Receives files. There is one per job; the pod of an interrupted upload is replaced.
     Upload,
-    /// Files go out, or are removed. Several may be there at once, each with a suffix of its own.
+    /// Sends or removes files. Several may run at once, each with a suffix of its own.
     Reader(String),
 }
 
@@ -40,7 +40,8 @@ pub fn name(job: &JobFile, purpose: &Purpose) -> String {
     }
 }
 
-/// The pod. It ends by itself if nobody removes it. A reader of a job that brought its program along has it from the volume.
+/// The pod, which ends by itself if it is not removed. In a reader of a job without an image, the program comes from the
+/// volume.
 pub fn object(job: &JobFile, own: Option<&Program>, purpose: &Purpose) -> Value {
     let mut labels = labels(job);
     labels["app.kubernetes.io/component"] = json!(purpose.word());
@@ -64,7 +65,7 @@ pub fn object(job: &JobFile, own: Option<&Program>, purpose: &Purpose) -> Value 
         "enableServiceLinks": false,
         "restartPolicy": "Never",
         "securityContext": pod::security(job),
-        // `sleep` does not hear SIGTERM as the first process of a container.
+        // As the first process of a container, `sleep` would ignore SIGTERM.
         "terminationGracePeriodSeconds": 1,
         "volumes": [pod::job_volume(job), pod::tmp_volume()],
     });

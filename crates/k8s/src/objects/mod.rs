@@ -52,12 +52,12 @@ pub const KEYS_ANNOTATION: &str = "canoe/keys";
 /// The label by which a Job names its queue of Kueue.
 pub(crate) const QUEUE_LABEL: &str = "kueue.x-k8s.io/queue-name";
 
-/// What the objects are made of.
+/// Everything from which the objects are rendered.
 #[derive(Debug, Clone)]
 pub struct ObjectInputs {
     /// The job file.
     pub job: JobFile,
-    /// The configuration folder, if it goes along in a ConfigMap.
+    /// The configuration folder, if it is put into a ConfigMap.
     pub config: Files,
     /// The configuration file, relative to its folder.
     pub config_file: String,
@@ -65,7 +65,7 @@ pub struct ObjectInputs {
     pub config_folder: PathBuf,
     /// Token and keys.
     pub credentials: Credentials,
-    /// The binary that goes along, if the image has none.
+    /// The binary to upload, if the image has none.
     pub program: Option<Program>,
     /// What is on the volume as the job's data, if we have brought it there.
     pub data_note: Option<DataNote>,

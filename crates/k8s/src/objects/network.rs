@@ -27,8 +27,8 @@ pub(super) fn service(job: &JobFile) -> Value {
     })
 }
 
-/// Nodes talk to nodes of the same job and to DNS; `podlist` also to the API server. Nobody else talks to them, but those who
-/// may read the metrics.
+/// Nodes connect to nodes of the same job and to DNS; with `podlist` also to the API server. Only they, and the
+/// namespaces that may read the metrics, can connect to nodes.
 pub(super) fn policy(job: &JobFile) -> Value {
     let peers = json!([{"podSelector": {"matchLabels": selector(job)}}]);
     let ports: Vec<Value> = data_ports(job)
@@ -38,7 +38,7 @@ pub(super) fn policy(job: &JobFile) -> Value {
     let dns = json!({"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]});
     let mut egress = vec![json!({"ports": ports, "to": peers}), dns];
     if job.discovery == Discovery::Podlist {
-        // The port of the Service and that behind it, as clusters have it: policies see the one or the other.
+        // The port of the Service and the port behind it: which of them a policy sees depends on the cluster.
         let ports = [443, 6443, 8443].map(|port| json!({"port": port, "protocol": "TCP"}));
         egress.push(json!({"ports": ports}));
     }
@@ -57,7 +57,7 @@ pub(super) fn policy(job: &JobFile) -> Value {
     })
 }
 
-/// Who may read the metrics of the job. The API server gives every namespace the label with its name.
+/// The namespaces that may read the metrics. The API server gives every namespace a label with its name.
 fn readers(metrics: &Metrics) -> Value {
     let ports = json!([{"port": metrics.port, "protocol": "TCP"}]);
     if metrics.from.iter().any(|name| name == "*") {
@@ -68,9 +68,9 @@ fn readers(metrics: &Metrics) -> Value {
     json!({"from": from, "ports": ports})
 }
 
-/// At most one node at a time is taken away by a drain: its state is in the snapshots, that of two at
-/// once would be too, but the job would stand still longer. One node alone needs no budget: it would
-/// only keep its machine from being drained.
+/// Allows a drain to remove only one node at a time. Two at once would also be safe, because of the snapshots,
+/// but the job would stand still longer. A job with one node has no budget: it would only keep the machine
+/// from being drained.
 pub(super) fn disruption_budget(job: &JobFile) -> Option<Value> {
     // For pods of a Job only a whole number as `minAvailable` is allowed.
     let needed = job.nodes.checked_sub(1).filter(|needed| *needed > 0)?;

@@ -52,7 +52,7 @@ pub(super) fn variable(name: &str, value: impl ToString) -> Value {
     json!({"name": name, "value": value.to_string()})
 }
 
-/// What clouds taint machines with that they may take back.
+/// The taints that clouds put on spot machines.
 const SPOT_TAINTS: [(&str, &str); 4] = [
     ("eks.amazonaws.com/capacityType", "SPOT"),
     ("karpenter.sh/capacity-type", "spot"),
@@ -60,7 +60,7 @@ const SPOT_TAINTS: [(&str, &str); 4] = [
     ("kubernetes.azure.com/scalesetpriority", "spot"),
 ];
 
-/// Sets the fields that a user may or may not have asked for.
+/// Sets the optional fields of the job file.
 pub(super) fn place(spec: &mut Value, job: &JobFile) {
     if !job.image_pull_secrets.is_empty() {
         spec["imagePullSecrets"] = job

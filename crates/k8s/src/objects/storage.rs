@@ -22,7 +22,7 @@ pub(super) fn objects(job: &JobFile) -> Vec<Value> {
         }
         Volume::Nfs { server, path, size } => {
             let source = json!({
-                // Nodes wait for files of other nodes: that one is not there must not be remembered for long.
+                // Nodes wait for files of other nodes, so the client must not cache for long that a file does not exist.
                 "mountOptions": ["nfsvers=4.1", "hard", "lookupcache=positive"],
                 "nfs": {"server": server, "path": path},
             });
@@ -46,9 +46,9 @@ pub(super) fn objects(job: &JobFile) -> Vec<Value> {
     }
 }
 
-/// A volume that exists outside, kept when the claim goes, and the claim that is its only one.
+/// A volume on an existing file server, kept when its claim is deleted, and the only claim that may use it.
 fn static_volume(job: &JobFile, size: &str, source: Value) -> Vec<Value> {
-    // Volumes belong to no namespace, so the name has to tell jobs of the same name apart. A dot is in neither part.
+    // Volumes belong to no namespace, so the name has the namespace in it. Neither part can have a dot.
     let name = format!("{}.{}", job.namespace, claim_name(job));
     let mut spec = json!({
         "accessModes": ["ReadWriteMany"],

@@ -5,11 +5,12 @@
 //! | 0 | done | counts the index as completed |
 //! | 64, 78 | wrong usage, wrong configuration | fails at once: a new pod would do the same |
 //! | 143 | asked to end (pod deleted, machine drained) | new pod, no retry is used up |
-//! | 75 and others | may go better next time | new pod, one retry is used up |
+//! | 75 and others | another attempt may succeed | new pod, one retry is used up |
 //!
-//! Retries are counted over all nodes, because one node that is gone for good means that all stand still. `backoffLimitPerIndex` is one more
-//! than those, so it never decides; but with it the pause before a successor (10 s, doubled each time, up to 10 minutes) grows with the
-//! losses of its own node. Without it the tenth drained machine of a long job would cost ten minutes, whichever node was there.
+//! Retries are counted over all nodes, because the whole job stands still without one of them. `backoffLimitPerIndex` is
+//! one larger than the number of retries, so it never decides. But because of it, the pause before a successor (10 s,
+//! doubled each time, up to 10 minutes) grows with the losses of its own node only. Without it, the tenth drained machine
+//! of a long job would cost ten minutes, whichever node was on it.
 
 use serde_json::{Value, json};
 
@@ -67,7 +68,7 @@ fn volcano(job: &JobFile, queue: &JobQueue) -> Value {
     })
 }
 
-/// A program that is damaged or does not run in the image is not mended by a new pod either.
+/// A new pod cannot help if the program is damaged or does not run in the image.
 fn training_policy(inputs: &ObjectInputs) -> Value {
     let mut policy = failure_policy(Some(CONTAINER), &[64, 78]);
     if let (Some(_), Some(rules)) = (&inputs.program, policy["rules"].as_array_mut()) {
@@ -79,7 +80,8 @@ fn training_policy(inputs: &ObjectInputs) -> Value {
     policy
 }
 
-/// With the keys that the job began with, and the annotations by which a Prometheus finds what to read.
+/// The metadata of the pods: with the fingerprint of the job's keys, and the annotations by which Prometheus finds
+/// metrics.
 fn pod_metadata(inputs: &ObjectInputs, labels: Value) -> Value {
     let keys = inputs.credentials.fingerprint();
     let mut annotations = json!({KEYS_ANNOTATION: keys});
@@ -232,7 +234,8 @@ fn variables(job: &JobFile) -> Vec<Value> {
     if job.config_from == ConfigFrom::ConfigMap {
         variables.push(variable(variable_name::CONFIG_DIR, CONFIG_PATH));
     }
-    // A reference is one value for a server: without the version that it fills in, a second apply by another manager would be a conflict.
+    // For server-side apply a reference is one value: without the apiVersion, which the server fills in, a second apply
+    // by another manager would be a conflict.
     variables.push(json!({"name": variable_name::POD_IP, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "status.podIP"}}}));
     variables.push(variable("HOME", "/tmp"));
     variables.push(variable("PYTHONDONTWRITEBYTECODE", 1));

@@ -48,7 +48,7 @@ pub trait Evaluator: Send {
     /// Sets the words of its dictionary file.
     fn set_dictionary(&mut self, _words: &[String]) {}
 
-    /// From now on keeps what [`Evaluator::predictions`] returns.
+    /// Requests that predictions are kept, for [`Evaluator::predictions`].
     fn keep_predictions(&mut self) {}
 
     /// One line per row since the last reset: prediction, label and what else distinguishes rows.

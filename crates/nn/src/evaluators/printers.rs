@@ -20,7 +20,7 @@ pub struct Message {
     pub text: String,
 }
 
-/// What is shown.
+/// What a printer shows.
 enum Shown {
     Values,
     Gradients,

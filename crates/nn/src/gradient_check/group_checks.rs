@@ -1,5 +1,5 @@
-//! Recurrent groups against what they must equal: recurrent layers, flat sequences, any number of threads; and what
-//! they refuse.
+//! Compares recurrent groups with what they must equal: recurrent layers, flat sequences, other numbers of threads. Also
+//! checks what they refuse.
 
 use std::sync::Arc;
 

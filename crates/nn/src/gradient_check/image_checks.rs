@@ -1,4 +1,4 @@
-//! What must hold for image networks as a whole.
+//! Checks of whole image networks.
 
 use config::model::{ConvConfig, ImageConfig, PoolConfig};
 

@@ -1,4 +1,4 @@
-//! What else must hold for whole networks: threads, compact parameters, errors, test mode.
+//! Other checks of whole networks: threads, compact parameters, errors, test mode.
 
 use super::{Case, Feed, LayerBuilder, ModelBuilder, all, gradients, random_parameters};
 use crate::{

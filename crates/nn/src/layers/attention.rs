@@ -239,7 +239,7 @@ pub(crate) fn join(layers: &mut Vec<LayerConfig>, reads: &HashMap<String, usize>
 struct JointLayer {
     /// It has the name of the last of the five layers.
     config: LayerConfig,
-    /// The other four, which it replaces as well.
+    /// The other four layers that it replaces.
     inner: [String; 4],
 }
 

@@ -1,4 +1,4 @@
-//! The common part of layers that multiply each row with few rows of a large weight: `hsigmoid`, `nce`,
+//! The common part of the layers that multiply each row with only a few rows of a large weight: `hsigmoid`, `nce`,
 //! `selective_fc`.
 //!
 //! A [`Term`] is one product, of a row of an input and a row of a weight (`classes × width`). The same terms read the

@@ -1,5 +1,5 @@
-//! Compares layers with their definitions as plain loops, where a gradient check alone could not distinguish a
-//! wrong function from the right one.
+//! Compares layers with their definitions as plain loops. A gradient check alone cannot find a wrong function whose
+//! gradient is right.
 
 use config::model::{BilinearInterpConfig, ImageConfig, MaxOutConfig, NormConfig, SppConfig};
 

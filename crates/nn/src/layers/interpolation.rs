@@ -1,4 +1,4 @@
-//! A mixture of two rows: `y = w a + (1 - w) b` with one weight per row. Inputs: weight (width 1), a, b.
+//! Interpolates between two rows: `y = w a + (1 - w) b` with one weight per row. Inputs: weight (width 1), a, b.
 
 use crate::error::{BuildError, LayerError};
 use crate::layer::{Backward, Build, Forward, Layer, Reads};

@@ -1,7 +1,7 @@
 //! Mixed: `y = f(Σ projections + Σ operators + b)`.
 //!
-//! The common shapes have layers of their own: full-matrix projections only are a fully connected layer, a single
-//! table lookup is an embedding. This is the rest.
+//! This file computes the general case. Two common cases have layers of their own: a mixed layer with only full-matrix
+//! projections is a fully connected layer, and one with a single table lookup is an embedding.
 
 use crate::error::{BuildError, LayerError};
 use crate::finish::Finish;

@@ -109,7 +109,7 @@ impl<'a> GraphBuilder<'a> {
         self.names.get(name).copied()
     }
 
-    /// Makes a layer known under another name, too.
+    /// Adds another name for a layer.
     pub(crate) fn alias(&mut self, name: &str, node: usize) {
         self.names.insert(name.to_owned(), node);
     }

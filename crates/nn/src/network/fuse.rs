@@ -1,5 +1,5 @@
-//! Finds layers that are cheaper together: a window over neighbours, the fully connected layer above it and, maybe, the
-//! maximum over the sequence above that (`sequence_conv_pool` of v1's networks).
+//! Finds layers that are cheaper when they are fused: a window over neighbours, the fully connected layer above it and,
+//! maybe, the maximum over the sequence above that (`sequence_conv_pool` of v1's networks).
 //!
 //! They are fused only if no other layer, evaluator or output reads the values between them.
 
@@ -63,7 +63,7 @@ pub(super) fn fused(model: &ModelConfig, fuse: bool) -> Vec<Fused<'_>> {
     parts
 }
 
-/// Who reads each layer: names of layers, and an empty name for readers outside the network.
+/// The readers of each layer: names of layers, and an empty name for readers outside the network.
 fn readers(model: &ModelConfig) -> HashMap<&str, Vec<&str>> {
     let mut readers: HashMap<&str, Vec<&str>> = HashMap::new();
     for layer in &model.layers {

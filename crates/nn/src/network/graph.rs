@@ -1,7 +1,7 @@
 //! Layers in execution order with their outputs: what a network, and each part of a recurrent group, executes.
 //!
-//! A graph does not know where its inputs come from. Whoever owns it fills the [given](OutputWork::Given) nodes before
-//! forward and reads their gradients after backward.
+//! A graph does not know where its inputs come from. Its owner fills the [given](OutputWork::Given) layers before forward
+//! and reads their gradients after backward.
 
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ pub(crate) enum OutputWork {
     More,
 }
 
-/// What all layers of a graph read.
+/// What all layers of a graph read: parameters, their shapes, and packed weights.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
     pub parameters: &'a Parameters,

@@ -1,9 +1,10 @@
-//! A weight in the order in which a product reads it, for callers that multiply by the same weight many times.
+//! Stores a weight in the order in which a product reads it, for callers that multiply by the same weight many times.
 //!
-//! A weight of many columns is far larger than the caches. Where it lies row after row, a product with few rows waits for
-//! memory: it reads a few values of each of many pages. Here the weight is stored as panels of 64 columns, each of them
-//! contiguous, so that it is read once, in ascending order. A cell is one chain of fused multiply-adds over the rows of
-//! the weight, so its bits depend neither on other rows and threads nor on the width of the machine's vectors.
+//! A weight of many columns is far larger than the caches. In row-major order, a product with few rows waits for
+//! memory, because it reads a few values of each of many pages. Here the weight is stored as contiguous panels of 64
+//! columns, so that it is read once, in ascending order. A cell of the result is one chain of fused multiply-adds over
+//! the rows of the weight, so its bits depend neither on other rows and threads nor on the width of the machine's
+//! vectors.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;

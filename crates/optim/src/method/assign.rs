@@ -1,11 +1,11 @@
-//! assign: takes over values that a trainer computed.
+//! assign: replaces the values by those that a trainer computed.
 //!
 //! ```text
 //! w = g
 //! ```
 //!
 //! `g` is not a gradient but the new value of a parameter that a layer maintains itself (the moving averages of batch
-//! normalisation). One trainer pushes it; in a step in which nobody does, the value stays. No state.
+//! normalisation). One trainer pushes it; in a step without a push, the value does not change. No state.
 
 use crate::elements::ParameterPiece;
 

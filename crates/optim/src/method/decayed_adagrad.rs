@@ -8,7 +8,7 @@
 //! ```
 //!
 //! State: `a`, and `mom` if `mu` is not zero. By row, as in v1: the first step is the row's first touch, and `a` decays
-//! by `rho^n` for missed steps. (What others call RMSProp.)
+//! by `rho^n` for missed steps. Other frameworks call this method RMSProp.
 
 use crate::elements::{self, ValueUpdate};
 

@@ -1,4 +1,4 @@
-//! momentum: gradient descent with an optional momentum.
+//! momentum: gradient descent (SGD) with optional momentum.
 //!
 //! ```text
 //! mom = mu*mom - lr*(g + l2*w)

@@ -1,4 +1,4 @@
-//! Values from a safetensors or npz file into a pass directory: a model of another program to start from.
+//! Writes the values of a safetensors or npz file into a pass directory, to start from a model of another program.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,7 +14,7 @@ use crate::error::PredictError;
 /// The arrays of a file, by name.
 pub type Arrays = BTreeMap<String, Array>;
 
-/// What a file has.
+/// The contents of a file.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ImportedFile {
     /// Arrays of floats.
@@ -98,7 +98,7 @@ fn read_npz(path: &Path) -> Result<ImportedFile, PredictError> {
             .map_err(|error| bad(path, error.to_string()))?;
         let name = entry.name().map_err(|error| bad(path, error.to_string()))?;
         let name = name.trim_end_matches(".npy").to_owned();
-        // Zeros compress well, but not a thousandfold.
+        // An archive that unpacks to more than a thousand times its size is not a model.
         if entry.size() > size.saturating_mul(1000) {
             return Err(bad(
                 path,
@@ -134,7 +134,7 @@ enum NpyContent {
 fn npy(bytes: &[u8]) -> Result<NpyContent, String> {
     let version = bytes.get(6).copied();
     if !bytes.starts_with(b"\x93NUMPY") || bytes.len() < 12 {
-        return Err("it is not an array of NumPy's".to_owned());
+        return Err("it is not an array of NumPy".to_owned());
     }
     let (length, start): (usize, usize) = match version {
         Some(1) => (usize::from(u16::from_le_bytes([bytes[8], bytes[9]])), 10),
@@ -197,7 +197,7 @@ pub struct WantedParameter {
     pub shape: Vec<usize>,
 }
 
-/// What a file has of the parameters of a model.
+/// The arrays of a file, matched with the parameters of a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Matched {
     /// The values of every wanted parameter, with v1's name.
@@ -245,7 +245,7 @@ pub fn matched(
             return Err(bad(
                 path,
                 format!(
-                    "array '{readable}' has the shape {:?}, the parameter has {:?}; transpose it if it is of a program that stores weights the other way around",
+                    "array '{readable}' has the shape {:?}, the parameter has {:?}; transpose it if it comes from a program that stores weights the other way around",
                     array.shape, each.shape
                 ),
             ));

@@ -1,8 +1,8 @@
 //! The parameters of a model for other programs: true shapes, readable names beside v1's, words beside rows.
 //!
-//! - [`ListedParameter`], [`list`]: what there is. [`names`]: how it is called.
-//! - [`safetensors`], [`npz`]: the files. [`import`]: the way back into a pass directory.
-//! - [`neighbours`]: rows that are close to one; the rows of a table one after another.
+//! - [`ListedParameter`], [`list`]: the parameters of a model. [`names`]: their readable names.
+//! - [`safetensors`], [`npz`]: the files. [`import`]: from a file to a pass directory.
+//! - [`neighbours`]: the rows of a table that are closest to one; iteration over rows.
 
 pub mod import;
 pub mod names;

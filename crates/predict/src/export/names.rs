@@ -1,5 +1,4 @@
-//! Readable names of parameters. v1 calls the weight of an unnamed layer `___fc_layer_0__.w0`; people say
-//! `fc_layer_0.weight`.
+//! Readable names of parameters, such as `fc_layer_0.weight` for v1's `___fc_layer_0__.w0`.
 
 use std::collections::HashMap;
 
@@ -8,7 +7,7 @@ pub fn readable<'a>(names: impl Iterator<Item = &'a str> + Clone) -> Vec<String>
     let mut count: HashMap<String, usize> = HashMap::new();
     for name in names.clone() {
         *count.entry(simple(name)).or_default() += 1;
-        // A name that is somebody's own is not given to another.
+        // A readable name that is another parameter's own v1 name is not used.
         if simple(name) != name {
             *count.entry(name.to_owned()).or_default() += 1;
         }

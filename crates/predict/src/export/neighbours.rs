@@ -1,10 +1,10 @@
-//! Rows of a table that are close to one: by cosine, over all rows, without a second copy of the table.
+//! Finds the rows of a table that are closest to one by cosine, without a second copy of the table.
 
 use crate::error::PredictError;
 use crate::export::ListedParameter;
 use crate::model::Model;
 
-/// A row and how close it is.
+/// A row and its similarity.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Neighbour {
     /// Index of the row.
@@ -26,7 +26,7 @@ pub fn row(listed: &ListedParameter, text: &str) -> Result<u32, PredictError> {
     })
 }
 
-/// What is called for a row: its number and its values.
+/// Called with the number and the values of each row.
 pub(crate) type EachRow<'a> = dyn FnMut(u32, &[f32]) -> Result<(), PredictError> + 'a;
 
 /// Calls `each` for every row of a table, in order.

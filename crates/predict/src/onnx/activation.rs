@@ -1,4 +1,4 @@
-//! What follows a layer: bias, activation, and dropout, which in use is a factor.
+//! The last steps of a layer: bias, activation, and dropout, which is a constant factor when a model is applied.
 
 use config::LayerConfig;
 

@@ -20,7 +20,7 @@ impl Export<'_> {
         }
     }
 
-    /// Adds up what the inputs of a layer contribute.
+    /// Adds the contributions of a layer's inputs.
     fn sum(&mut self, layer: &LayerConfig, parts: Vec<Made>) -> Done<Made> {
         let mut parts = parts.into_iter();
         let Some(mut sum) = parts.next() else {

@@ -51,7 +51,7 @@ pub(super) struct OnnxGraph {
 }
 
 impl OnnxGraph {
-    /// Operations that follow are of this layer.
+    /// Names the layer that the next operations belong to.
     pub(super) fn enter(&mut self, layer: &str) {
         layer.clone_into(&mut self.layer);
     }

@@ -1,7 +1,7 @@
-//! A model as ONNX, for programs that run it elsewhere.
+//! Exports a model as ONNX, for other programs.
 //!
 //! - [`proto`]: the messages of the format. `graph`: a graph under construction, with sequences.
-//! - `dense`, `sequences`, `images`: the layers that have an equivalent. `activation`: what follows a layer.
+//! - `dense`, `sequences`, `images`: the layers that have an equivalent. `activation`: bias, activation and dropout.
 //!
 //! Inputs are named after data layers. A sequence has two: its values and, as `NAME.lengths`, the number of values of each
 //! sample; so has a sparse vector (its ids), which has `NAME.values` as well unless all are 1. A layer without an
@@ -65,7 +65,7 @@ pub const LAYERS: [&str; 24] = [
     "sum_to_one_norm",
 ];
 
-/// What a layer makes.
+/// The result of a layer, as names in the graph.
 #[derive(Clone)]
 struct Made {
     /// The rows.
@@ -267,7 +267,7 @@ impl Export<'_> {
         Ok(())
     }
 
-    /// What input `at` of a layer is.
+    /// The result that input `at` of a layer reads.
     fn source(&self, layer: &LayerConfig, at: usize) -> Done<Made> {
         let input = layer.inputs.get(at).map(|input| &input.input_layer_name);
         match input.and_then(|name| self.made.get(name)) {

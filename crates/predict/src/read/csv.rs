@@ -37,7 +37,7 @@ impl CsvColumns {
                 return Err(FieldError {
                     field: column.clone(),
                     reason: format!(
-                        "data layer '{}' has {} numbers, which are counted from 0",
+                        "data layer '{}' has {} numbers, and their columns are counted from 0",
                         slot.name, slot.dim
                     ),
                 });

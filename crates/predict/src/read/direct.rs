@@ -1,5 +1,5 @@
-//! One sample from JSON without a tree of values in between: what a server gets most of the time. Whatever is not simple
-//! or not right is left to the general reader, which also explains what is wrong.
+//! Reads one sample from JSON without a tree of values, which is fast; most requests to a server are such samples. Other
+//! forms, and errors, are left to the general reader, which also explains what is wrong.
 
 use nn::Batch;
 use trainer::data::ElementKind;
@@ -140,7 +140,7 @@ impl<'a> Scan<'a> {
             self.digits()?;
         }
         let text = std::str::from_utf8(&self.bytes[start..self.at]).ok()?;
-        // By way of 64 bits, like the general reader: rounding twice may differ from rounding once.
+        // Parsed to 64 bits first, like the general reader, because rounding twice may differ from rounding once.
         text.parse::<f64>().ok().map(|number| number as f32)
     }
 

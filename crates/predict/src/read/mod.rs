@@ -89,7 +89,7 @@ enum Source<R: BufRead> {
 }
 
 impl<R: BufRead> Cutter<R> {
-    /// An input of lines, cut into pieces of so many samples.
+    /// An input of lines, cut into pieces of a batch's samples.
     pub fn lines(name: &str, reader: R, samples: usize) -> Self {
         Self {
             name: name.to_owned(),

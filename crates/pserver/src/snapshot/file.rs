@@ -12,11 +12,11 @@ use wire::Step;
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the variants are documented")]
 pub enum StoreError {
-    /// The disk said no.
+    /// A file or directory cannot be created, read, written, flushed, renamed or listed; the source says why.
     #[error("{action} {path}")]
     Disk {
         action: &'static str,
-        /// With which file.
+        /// The file or directory.
         path: PathBuf,
         #[source]
         source: io::Error,
@@ -69,7 +69,7 @@ impl StoreError {
 /// A part that is being read.
 pub(crate) type OpenPart = SnapshotPartReader<BufReader<File>>;
 
-/// Takes a part's sections.
+/// Receives the sections of a part.
 pub(crate) type Take<'a> = dyn FnMut(PartKind, &mut OpenPart) -> Result<(), FormatError> + 'a;
 
 /// Makes a file or a directory durable. The system's fsync, unless a test puts a slow or a failing disk in its place.
@@ -79,7 +79,7 @@ pub struct Flush(pub(super) Arc<Fsync>);
 pub(super) type Fsync = dyn Fn(&File) -> io::Result<()> + Send + Sync;
 
 impl Flush {
-    /// A disk of another kind.
+    /// Calls `flush` instead of fsync.
     pub fn new(flush: impl Fn(&File) -> io::Result<()> + Send + Sync + 'static) -> Self {
         Self(Arc::new(flush))
     }
@@ -155,7 +155,7 @@ pub(super) fn replace(
         fs::rename(&temporary, path)
     };
     attempt().inspect_err(|_| {
-        // The error that matters is the first one.
+        // The first error is the cause; later ones follow from it.
         let _ = fs::remove_file(&temporary);
     })
 }

@@ -1,8 +1,8 @@
-//! The manifest of a server's part of a snapshot: written last, it says which files belong to it, and proves them.
+//! The manifest of a server's part of a snapshot: written last, it names the files of the part, with their checksums.
 //!
 //! A part may hold only those rows that changed since an earlier snapshot. Then the part of that snapshot, the base, is
-//! in the same directory under a second name (a hard link), so each directory is whole by itself: deleting, moving and
-//! checking one needs no other.
+//! in the same directory under a second name (a hard link). So each directory is complete by itself, and can be deleted,
+//! moved and checked without any other.
 
 use super::file::{OpenPart, StoreError, disk, format, open_file};
 use super::format::FormatError;
@@ -29,13 +29,13 @@ pub struct SnapshotManifest {
     pub shapes: u64,
     /// The generation in which it was taken.
     pub epoch: Generation,
-    /// Where the job stood.
+    /// The boundary at which it was taken.
     pub boundary: Boundary,
-    /// The servers of that time.
+    /// Servers and ports of the job when it was taken.
     pub topology: Topology,
     /// Which of them wrote this.
     pub server: u32,
-    /// How many of them held tables: the first ones. 0 in files of before there were others: all of them.
+    /// Number of servers that held tables: the first ones. 0 in files that are older than this field: all servers.
     #[serde(default)]
     pub holders: u32,
     /// Hash of the map from blocks to services.
@@ -55,7 +55,7 @@ pub struct PartFile {
     pub bytes: u64,
     /// The checksum over its checksums.
     pub fingerprint: u32,
-    /// The file with the rows that this one does not have, if it does not have all.
+    /// The file with the rows that did not change, if this one has the changed rows only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<Box<BaseFile>>,
 }
@@ -72,7 +72,7 @@ pub struct BaseFile {
     pub fingerprint: u32,
     /// The generation in which it was taken.
     pub epoch: Generation,
-    /// Where the job stood then.
+    /// The boundary at which it was taken.
     pub boundary: Boundary,
 }
 
@@ -81,7 +81,7 @@ pub struct BaseFile {
 pub enum PartKind {
     /// The one that was written with the manifest.
     Own,
-    /// Its base, read after it: rows that are there already are newer.
+    /// Its base, read after it: rows that the table has by then are newer, and stay.
     Base,
 }
 
@@ -102,7 +102,7 @@ pub(super) fn base_name(server: u32, port: usize) -> String {
 
 /// Reads the manifest of a server; none if there is none.
 pub(super) fn read(directory: &Path, server: u32) -> Result<Option<SnapshotManifest>, StoreError> {
-    /// What manifests of all formats have; the first one did not name itself.
+    /// The fields that manifests of all formats have; the first format had no number.
     #[derive(Deserialize)]
     struct Front {
         format: Option<u32>,
@@ -122,7 +122,7 @@ pub(super) fn read(directory: &Path, server: u32) -> Result<Option<SnapshotManif
     if manifest.server != server {
         return Err(StoreError::Unfit {
             path,
-            reason: format!("it is of server {}", manifest.server),
+            reason: format!("it belongs to server {}", manifest.server),
         });
     }
     manifest.check_names(&path)?;
@@ -130,7 +130,7 @@ pub(super) fn read(directory: &Path, server: u32) -> Result<Option<SnapshotManif
 }
 
 impl SnapshotManifest {
-    /// What the part of a port must say about itself.
+    /// The binding that the header of a port's part must have.
     pub fn binding(&self, port: usize) -> Binding {
         Binding {
             job: self.job.clone(),
@@ -143,13 +143,13 @@ impl SnapshotManifest {
         }
     }
 
-    /// Whether another server's manifest is of the same snapshot.
+    /// Whether another server's manifest belongs to the same snapshot.
     pub fn same_snapshot(&self, other: &Self) -> bool {
         let same_map = (self.holders, self.map) == (other.holders, other.map);
         same_map && self.binding(0).same_save(&other.binding(0))
     }
 
-    /// How many servers' manifests make the snapshot.
+    /// Number of servers whose manifests the complete snapshot has.
     pub fn holders(&self) -> u32 {
         match self.holders {
             0 => self.topology.servers,
@@ -157,12 +157,12 @@ impl SnapshotManifest {
         }
     }
 
-    /// Whether what a server wrote is what it holds now.
+    /// Whether a server still holds the same shards as when it wrote this: same servers, holders and map.
     pub fn lies_as(&self, wanted: &SnapshotOwner) -> bool {
         self.topology == wanted.topology && self.map == wanted.map
     }
 
-    /// All files are there, one for each port, under their own names.
+    /// Fails unless the manifest names one file per port, under the names that belong there.
     fn check_names(&self, path: &Path) -> Result<(), StoreError> {
         let ports = self.topology.ports_of_server() as usize;
         let named = |(port, file): (usize, &PartFile)| {
@@ -222,8 +222,8 @@ impl SnapshotManifest {
         Ok(())
     }
 
-    /// Hands the files of a port over, section by section, and checks that they were those that were written with this
-    /// manifest.
+    /// Passes the files of a port on, section by section, and then checks by their fingerprints that they were written
+    /// with this manifest.
     pub(super) fn take(
         &self,
         directory: &Path,
@@ -236,7 +236,8 @@ impl SnapshotManifest {
             take(part.kind, &mut reader).map_err(format(&path))?;
             if reader.fingerprint() != part.fingerprint {
                 let reason =
-                    "its contents are not those that its manifest was written for".to_owned();
+                    "its checksum is not the one in the manifest: it was written at another time"
+                        .to_owned();
                 return Err(StoreError::Unfit { path, reason });
             }
         }
@@ -244,7 +245,7 @@ impl SnapshotManifest {
     }
 }
 
-/// A file that a manifest names, and how it must be.
+/// A file that a manifest names, with the length and header that it must have.
 struct ExpectedPart<'a> {
     kind: PartKind,
     name: &'a str,
@@ -253,7 +254,7 @@ struct ExpectedPart<'a> {
     binding: Binding,
 }
 
-/// Opens a part, if its length and header are as they must be.
+/// Opens a part and checks its length and header.
 fn open_bound(path: &Path, part: &ExpectedPart<'_>) -> Result<OpenPart, StoreError> {
     let unfit = |reason: String| StoreError::Unfit {
         path: path.to_owned(),

@@ -1,10 +1,10 @@
-//! Tables to disk and back.
+//! Snapshots: writes tables to disk while training continues, and restores them.
 //!
 //! - [`mod@format`]: the bytes of a file.
 //! - [`mod@file`]: one file, written and read. [`manifest`]: which files are a snapshot.
 //! - [`store`]: the directories of a server.
 //! - [`plan`]: which snapshots are taken and which are deleted. Pure.
-//! - [`verify`]: names what is wrong in a directory.
+//! - [`verify`]: checks a directory and lists its faults.
 //! - [`writer`]: the thread that writes while requests continue.
 
 pub(crate) mod file;

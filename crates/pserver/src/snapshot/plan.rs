@@ -1,5 +1,5 @@
-//! Decides which snapshots a server takes, when a step must wait for one, and which files may go. Pure: it takes what
-//! happened and returns what to do, so the simulation drives the same code as the writer thread.
+//! Decides which snapshots a server takes, when a step must wait for one, and which files may be deleted. Pure: it is
+//! given what happened and returns what to do, so the simulation runs the same code as the writer thread.
 //!
 //! All servers must take the same snapshots, and servers do not know each other. So no server ever leaves one out: a
 //! snapshot is due at every multiple of the period and at every step that a trainer ordered, and a step whose snapshot
@@ -16,8 +16,8 @@ pub fn due(step: Step, every: u64, ordered: bool) -> bool {
     ordered || (every > 0 && step.0.is_multiple_of(every))
 }
 
-/// Whether the newest common snapshot is so old that somebody must look: more than three periods, and trainer 0 has
-/// confirmed no newer one for so many milliseconds that this is not just the time that heartbeats take.
+/// Whether the newest common snapshot is so old that a person must look: more than three periods, and trainer 0 has
+/// confirmed no newer one for `unconfirmed` milliseconds, longer than heartbeats take.
 pub(crate) fn overdue(age: u64, every: u64, unconfirmed: u64) -> bool {
     const HEARTBEATS: u64 = 5_000;
     every > 0 && age > every.saturating_mul(3) && unconfirmed > HEARTBEATS
@@ -33,31 +33,31 @@ pub enum RowScope {
     Changed,
 }
 
-/// Whether changed rows of so many bytes are few enough beside a base of so many: a restore reads both, so it takes at
-/// most half as long again as one of all rows, and a little more for the last one before the next base.
+/// Whether `changed` bytes of changed rows are few enough to be kept beside a base of `base` bytes. A restore reads both,
+/// so it takes at most half as long again as one of all rows, and a little more for the last one before the next base.
 pub(crate) fn worth_a_base(changed: u64, base: u64) -> bool {
     changed <= base / 2
 }
 
-/// What became of a part that was handed over.
+/// What a written part means for its snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PartResult {
-    /// Others of the snapshot are still to be written.
+    /// Other parts of the snapshot are still to be written.
     More,
-    /// It was the last one and all are good: the manifest may be written.
+    /// It was the last one and all were written: the manifest may be written.
     Last,
-    /// It was the last one, and the snapshot is not complete.
+    /// It was the last one, and at least one part could not be written.
     Incomplete,
-    /// It belongs to a past that the job went back behind: its files must go.
+    /// The job has rolled back since the part was handed over: its files must be deleted.
     Stale,
 }
 
 /// The snapshots of one server.
 #[derive(Debug, Default)]
 pub struct SnapshotPlan {
-    /// Counts roll-backs: what was handed over before one is not part of the job any more.
+    /// Number of roll-backs so far: parts that were handed over before the last one are no longer needed.
     life: u64,
-    /// The newest snapshot that was begun. Services may ask for it when others are further.
+    /// The newest snapshot that was begun. A service may still have to add its part when others are at later steps.
     taken: Option<Step>,
     /// Parts that no service has handed over yet.
     awaited: usize,
@@ -68,12 +68,12 @@ pub struct SnapshotPlan {
     failed: bool,
     /// A step waits for the snapshot that is being written.
     waited_for: bool,
-    /// Of the newest snapshot that was begun.
+    /// The rows that the newest snapshot that was begun holds.
     scope: RowScope,
     /// There is a base: rows that change are counted since it, and its files can be used.
     base: bool,
     have: Vec<Step>,
-    /// The newest snapshot whose writing has ended, well or not.
+    /// The newest snapshot whose writing has ended, with or without success.
     settled: Option<Step>,
     stable: Option<Step>,
 }
@@ -83,18 +83,18 @@ pub struct SnapshotPlan {
 pub enum SnapshotFate {
     /// All are kept.
     Keep,
-    /// Those that are newer than the step are of a past that is repeated, and are removed.
+    /// Those newer than this step are deleted, because the job repeats the steps after it.
     Rewind(Step),
-    /// All are kept, out of the way: they are of another beginning of the job.
+    /// All are kept under another name, because the job begins again from the start.
     PutAside,
 }
 
-/// Decides it from where the generation starts and from the newest snapshot that the server has.
+/// Decides it from the start of the generation and the newest snapshot that the server has.
 pub fn fate(start: GenerationStart, newest: Option<Step>) -> SnapshotFate {
     match start {
         GenerationStart::Continue { .. } => SnapshotFate::Keep,
         GenerationStart::Fresh => SnapshotFate::PutAside,
-        // One of the newer snapshots was lost on some server, or the job would continue from it.
+        // Newer snapshots are not on all servers, or the job would continue from the newest of them.
         GenerationStart::Saved { step, .. } if newest > Some(step) => SnapshotFate::PutAside,
         GenerationStart::Saved { step, .. } | GenerationStart::Restore(step) => {
             SnapshotFate::Rewind(step)
@@ -107,7 +107,7 @@ impl SnapshotPlan {
         self.awaited + self.queued > 0 || self.sealing
     }
 
-    /// Which life what is handed over now belongs to.
+    /// The number of roll-backs so far, to be passed to [`SnapshotPlan::written`] with a part that is handed over now.
     pub fn life(&self) -> u64 {
         self.life
     }
@@ -124,8 +124,8 @@ impl SnapshotPlan {
         self.taken.filter(|_| self.waited_for && self.busy())
     }
 
-    /// A service of `services` has reached a step whose snapshot is due. Returns what it takes as its part: nothing only
-    /// if it did not ask [`SnapshotPlan::must_wait`] before.
+    /// One of `services` services has reached a step whose snapshot is due. Returns which rows its part holds; `None`
+    /// only if the service did not wait as [`SnapshotPlan::must_wait`] demands.
     pub fn take(&mut self, step: Step, services: usize) -> Option<RowScope> {
         if self.taken == Some(step) {
             return Some(self.scope);
@@ -150,8 +150,8 @@ impl SnapshotPlan {
         self.scope
     }
 
-    /// Whether the next snapshots may hold changed rows only. Told after a snapshot with all rows was written, and again
-    /// when changed rows have become so many ([`worth_a_base`]) that all are written anew.
+    /// Sets whether the next snapshots may hold changed rows only. Called with true after a snapshot with all rows was
+    /// written, and with false when there are so many changed rows ([`worth_a_base`]) that all are written again.
     pub(crate) fn use_base(&mut self, life: u64, base: bool) {
         if life == self.life {
             self.base = base;
@@ -182,7 +182,7 @@ impl SnapshotPlan {
         PartResult::Last
     }
 
-    /// The manifest of the snapshot has been written, or could not be. False if it belongs to a past that is gone.
+    /// The manifest of the snapshot has been written, or could not be. False if the job has rolled back since.
     pub fn sealed(&mut self, life: u64, step: Step, good: bool) -> bool {
         if life != self.life {
             return false;
@@ -196,7 +196,7 @@ impl SnapshotPlan {
         true
     }
 
-    /// Trainer 0 has reported which snapshot all servers have and which never will be on all. Returns what to delete.
+    /// Trainer 0 has reported which snapshot all servers have and which will never be on all. Returns which to delete.
     pub fn confirm(&mut self, stable: Option<Step>, dead: &[Step]) -> Vec<Step> {
         self.stable = stable.max(self.stable);
         let gone = expendable(&self.have, self.stable, dead);
@@ -204,7 +204,7 @@ impl SnapshotPlan {
         gone
     }
 
-    /// The job goes back to `step` (none: to its start). Returns the snapshots of the past that will not be.
+    /// The job rolls back to `step` (`None`: to its start). Returns the later snapshots, which must be deleted.
     pub fn rewind(&mut self, step: Option<Step>) -> Vec<Step> {
         let later = |have: &Step| step.is_none_or(|step| *have > step);
         let gone: Vec<Step> = self.have.iter().copied().filter(later).collect();
@@ -218,7 +218,7 @@ impl SnapshotPlan {
         gone
     }
 
-    /// What lies on the disk.
+    /// Sets which snapshots were found on the disk.
     pub fn found(&mut self, have: Vec<Step>) {
         self.have = have;
     }
@@ -228,7 +228,7 @@ impl SnapshotPlan {
         &self.have
     }
 
-    /// The newest snapshot whose writing has ended, well or not.
+    /// The newest snapshot whose writing has ended, with or without success.
     pub fn settled(&self) -> Option<Step> {
         self.settled
     }

@@ -29,7 +29,7 @@ pub struct SnapshotStore {
     flush: Flush,
 }
 
-/// How the manifest of a snapshot that turned out to be damaged ends.
+/// Suffix of the manifest of a snapshot that was found to be damaged.
 const DAMAGED: &str = "json.damaged";
 
 fn step_name(step: Step) -> String {
@@ -47,7 +47,7 @@ fn confirmed_name(server: u32) -> String {
     format!("server-{server:04}.confirmed")
 }
 
-/// Which file it is, whatever its name.
+/// Identifies a file under any of its names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BaseInode {
     device: u64,
@@ -76,7 +76,7 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// The newest snapshot that is not of another run or model and still cannot be used.
+    /// Why the newest snapshot of this run and model that cannot be used is unusable.
     pub fn damage(&self) -> Option<&StoreError> {
         let errors = self.unusable.iter().rev().map(|(_, error)| error);
         errors.into_iter().find(|error| {
@@ -87,8 +87,8 @@ impl Listing {
         })
     }
 
-    /// What is there and is not used, in sentences: each snapshot that is damaged or of another model, and how many there
-    /// are of each other run.
+    /// The snapshots that are not used, as sentences: one for each that is damaged or of another model, and the number of
+    /// those of each other run.
     pub fn unused(&self) -> Vec<UnusedSnapshots> {
         let mut others: BTreeMap<&str, usize> = BTreeMap::new();
         let mut unused = Vec::new();
@@ -115,13 +115,13 @@ impl Listing {
 /// Snapshots that a server finds and does not use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnusedSnapshots {
-    /// They are damaged or do not belong there, and not only of an earlier run.
+    /// They are damaged or of another model: worth a warning. Those of an earlier run are not.
     pub is_fault: bool,
     /// Which they are and why.
     pub text: String,
 }
 
-/// Whose snapshots are looked for.
+/// The run, the tables and the server whose snapshots are searched.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SnapshotOwner {
     /// The run of the job.
@@ -146,12 +146,12 @@ impl SnapshotOwner {
 }
 
 impl SnapshotStore {
-    /// A store in a directory, made when it is first needed.
+    /// A store in a directory, which is created when it is first needed.
     pub fn new(directory: PathBuf) -> Self {
         Self::on(directory, Flush::default())
     }
 
-    /// A store on a disk of another kind.
+    /// A store that calls `flush` instead of fsync.
     pub fn on(directory: PathBuf, flush: Flush) -> Self {
         Self { directory, flush }
     }
@@ -215,7 +215,7 @@ impl SnapshotStore {
         BaseInode::of(&path).ok()
     }
 
-    /// Makes the snapshot of a server valid.
+    /// Writes the manifest, which makes this server's part of the snapshot valid.
     pub fn write_manifest(&self, manifest: &SnapshotManifest) -> Result<(), StoreError> {
         let directory = self.step_directory(manifest.boundary.step);
         let path = directory.join(manifest_name(manifest.server));
@@ -258,7 +258,7 @@ impl SnapshotStore {
     /// Notes that all servers have this server's snapshot, so that one that loses it knows that there was one.
     pub fn confirm(&self, step: Step, server: u32) {
         let path = self.step_directory(step).join(confirmed_name(server));
-        // A note that is missing makes a loss harder to notice; the job does not depend on it.
+        // Without the note a loss is harder to detect, but the job does not depend on it.
         let _ = File::create(path);
     }
 
@@ -276,7 +276,7 @@ impl SnapshotStore {
         }
     }
 
-    /// What [`SnapshotStore::condemn`] left.
+    /// The error for a snapshot that [`SnapshotStore::condemn`] has marked, if it has.
     fn condemned(&self, step: Step, server: u32) -> Option<StoreError> {
         let path = self.step_directory(step).join(manifest_name(server));
         let path = path.with_extension(DAMAGED);
@@ -317,7 +317,7 @@ impl SnapshotStore {
                     fs::rename(&path, to.join(&name)).map_err(disk("put aside", &path))?;
                 }
             }
-            // It goes when the last server has put its files aside.
+            // The directory can be removed only when the last server has put its files aside.
             let _ = fs::remove_dir(&from);
         }
         Ok(())
@@ -326,7 +326,7 @@ impl SnapshotStore {
     fn steps(&self) -> Result<Vec<Step>, StoreError> {
         let failed = |cause| disk("list", &self.directory)(cause);
         let entries = match fs::read_dir(&self.directory) {
-            // Nothing can lie where a folder above is missing or is a file.
+            // If a folder above is missing or is a file, there are no snapshots.
             Err(_) if fs::symlink_metadata(&self.directory).is_err_and(is_nowhere) => {
                 return Ok(Vec::new());
             }
@@ -341,7 +341,7 @@ impl SnapshotStore {
         Ok(steps)
     }
 
-    /// The manifests to read for a step: the own one if the same servers hold the same, else all of them.
+    /// The manifests to read for a step: only our own if every server still holds the same shards, else all of them.
     fn usable(
         &self,
         step: Step,
@@ -374,7 +374,7 @@ impl SnapshotStore {
         Ok(all)
     }
 
-    /// A server's manifest whose files are there and say that they belong to it; none if there is none.
+    /// A server's manifest, with its files checked: all exist and their headers belong to it. `None` without a manifest.
     fn manifest(
         &self,
         step: Step,
@@ -395,7 +395,7 @@ impl SnapshotStore {
             return Err(StoreError::Foreign { path, reason });
         }
         if manifest.boundary.step != step {
-            let reason = format!("it is of step {}", manifest.boundary.step);
+            let reason = format!("it belongs to step {}", manifest.boundary.step);
             return Err(StoreError::Unfit { path, reason });
         }
         for port in 0..manifest.files.len() {
@@ -404,7 +404,7 @@ impl SnapshotStore {
         Ok(Some(manifest))
     }
 
-    /// Reads the parts of a snapshot that this server needs. Returns where the job stood.
+    /// Reads the parts of a snapshot that this server needs. Returns the boundary at which it was taken.
     pub fn restore(
         &self,
         step: Step,
@@ -430,16 +430,15 @@ impl SnapshotStore {
     /// Marks this server's part of a snapshot as unusable, so that it is not offered again; the files stay.
     pub(crate) fn condemn(&self, step: Step, server: u32) {
         let path = self.step_directory(step).join(manifest_name(server));
-        // If it cannot be renamed, the next attempt fails with the same, named cause.
+        // If the manifest cannot be renamed, the next attempt fails with the same cause.
         let _ = fs::rename(&path, path.with_extension(DAMAGED));
     }
 
-    /// Deletes what earlier lives of the job left: this server's files of steps that are neither `kept` nor as new as
+    /// Deletes files that earlier generations left: this server's files of steps that are neither `kept` nor as new as
     /// `stable`, a snapshot that all present servers have; server 0 also deletes files of servers that no longer hold
-    /// anything. A snapshot of an earlier set of servers that can be restored is among the kept ones, and stays whole
-    /// until it is no longer.
+    /// anything. A snapshot of an earlier set of servers stays complete as long as it is among the kept ones.
     pub fn sweep(&self, wanted: &SnapshotOwner, kept: &[Step], stable: Step) {
-        // What cannot be listed now is deleted another time.
+        // Files that cannot be listed now are deleted by a later sweep.
         for step in self.steps().unwrap_or_default() {
             let past = step < stable && !kept.contains(&step);
             // A step of the present servers: files of others in it are from before it was written again.
@@ -470,13 +469,13 @@ impl SnapshotStore {
         servers
     }
 
-    /// Whether no file of a server says that it is another job's.
+    /// Whether none of a server's files of a step names another job.
     fn belongs(&self, step: Step, server: u32, job: &str) -> bool {
         let directory = self.step_directory(step);
         match manifest::read(&directory, server) {
             Ok(Some(manifest)) => return manifest.job == job,
             Ok(None) => {}
-            // Whose it is cannot be known: it stays.
+            // It cannot be known whose file this is, so it stays.
             Err(_) => return false,
         }
         let prefix = format!("server-{server:04}.port-");
@@ -492,7 +491,7 @@ impl SnapshotStore {
     /// Deletes this server's files of a step, manifest first.
     pub fn remove(&self, step: Step, server: u32) {
         let directory = self.step_directory(step);
-        // What cannot be deleted is in nobody's way but the disk's; the next removal tries again.
+        // A file that cannot be deleted only takes disk space; the next removal tries again.
         let _ = fs::remove_file(directory.join(manifest_name(server)));
         let prefix = format!("server-{server:04}.");
         for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {

@@ -1,5 +1,5 @@
-//! Checks every byte of a directory of snapshots, or of a state that servers saved, and names what is wrong. It needs
-//! no job: all that it compares stands in the files.
+//! Checks every byte of a directory of snapshots, or of a state that servers saved, and lists the faults. It needs no
+//! running job: everything that it compares is in the files.
 
 use super::file::{OpenPart, StoreError, disk};
 use super::format::FormatError;
@@ -19,7 +19,7 @@ pub struct FoundSnapshot {
 }
 
 impl FoundSnapshot {
-    /// Whether all servers' files are there and whole.
+    /// Whether the files of all servers are in this directory and intact.
     pub fn complete(&self) -> bool {
         self.servers > 0 && self.whole.len() == self.servers as usize
     }
@@ -34,8 +34,8 @@ pub struct SnapshotFindings {
     pub problems: Vec<(PathBuf, String)>,
 }
 
-/// Checks the snapshots in a directory, or one of them. Servers may have private directories, so that not all of them are in this one
-/// is reported, and is no fault.
+/// Checks the snapshots in a directory, or one of them. Servers may have private directories, so it is no fault if the
+/// files of some servers are missing here; [`FoundSnapshot::complete`] reports it.
 pub fn verify(directory: &Path) -> Result<SnapshotFindings, StoreError> {
     let mut findings = SnapshotFindings::default();
     let step_of = |name: &str| name.strip_prefix("step-")?.parse().ok();
@@ -49,7 +49,7 @@ pub fn verify(directory: &Path) -> Result<SnapshotFindings, StoreError> {
         let step = step_of(&name);
         match step {
             Some(step) if path.is_dir() => check_step(&path, step, &mut findings)?,
-            // Processes leave these beside snapshots.
+            // Other files that processes write beside snapshots.
             _ if name.starts_with("finished-") || name.starts_with("aside-") => {}
             _ => findings.problem(path, "it is not part of a snapshot"),
         }
@@ -92,13 +92,13 @@ fn check_step(
         };
         let before = findings.problems.len();
         if manifest.boundary.step.0 != step {
-            let text = format!("it is of step {}", manifest.boundary.step);
+            let text = format!("it belongs to step {}", manifest.boundary.step);
             findings.problem(path.clone(), text);
         }
         let first = first.get_or_insert_with(|| manifest.clone());
         if !manifest.same_snapshot(first) {
             let text = format!(
-                "it is not of the same snapshot as that of server {}",
+                "it belongs to another snapshot than the manifest of server {}",
                 first.server
             );
             findings.problem(path, text);

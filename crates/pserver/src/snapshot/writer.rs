@@ -1,8 +1,9 @@
 //! Writes snapshots on a thread of its own: requests wait for a disk only when it cannot keep up with the period.
 //!
-//! At a boundary the services ask their pieces to keep what they hold (see [`crate::dense`] and
-//! [`crate::sparse::shard`]) and hand over; this thread copies and writes. [`super::plan`] decides what is taken and
-//! what is deleted. A failure (a full disk) is reported and counted, and the job continues with the snapshots it has.
+//! At a boundary the services ask their pieces to keep their present values (see [`crate::dense`] and
+//! [`crate::sparse::shard`]) and hand them over; this thread copies and writes them. [`super::plan`] decides which
+//! snapshots are taken and deleted. A failure (a full disk) is reported and counted, and the job continues with the
+//! snapshots it has.
 //!
 //! After a snapshot of all rows, the next ones hold the rows that changed since, and its parts as their base, as long as
 //! that is worth it ([`super::plan::worth_a_base`]) and the disk can give a file a second name.
@@ -34,11 +35,11 @@ struct Job {
     scope: RowScope,
 }
 
-/// What the thread is asked to do, in this order.
+/// A task of the thread; tasks are done in the order in which they were sent.
 #[derive(Debug)]
 enum Work {
     Write(Job),
-    /// Delete the files of these steps, and what earlier lives of the job left.
+    /// Delete the files of these steps, and files that earlier generations left ([`SnapshotStore::sweep`]).
     Delete(Vec<Step>, Box<super::SnapshotOwner>),
 }
 
@@ -51,7 +52,7 @@ pub(crate) enum SnapshotOutcome {
     Failed(Step, StoreError),
 }
 
-/// Tells what happened; called on the writer's thread.
+/// Receives the outcome of each snapshot, on the writer's thread.
 pub(crate) type Tell = Box<dyn Fn(SnapshotOutcome) + Send>;
 
 /// What the thread and the server share.
@@ -69,7 +70,7 @@ impl Shared {
         self.plan.lock()
     }
 
-    /// Has steps that wait look again.
+    /// Wakes the steps that wait for a snapshot, so that they check again.
     fn wake(&self) {
         let run = self.run.lock();
         if let Some(run) = run.upgrade() {
@@ -120,7 +121,7 @@ impl Snapshotter {
         &self.store
     }
 
-    /// From now on this is the run whose steps may wait for a snapshot.
+    /// Sets the run whose steps may wait for a snapshot.
     pub(crate) fn attend(&self, run: &Arc<GenerationRun>) {
         let mut place = self.shared.run.lock();
         *place = Arc::downgrade(run);
@@ -131,7 +132,7 @@ impl Snapshotter {
         self.shared.plan().must_wait(step)
     }
 
-    /// How much was written so far: grows while a snapshot is written.
+    /// Number of sections written so far; it grows while a snapshot is written.
     pub(crate) fn written(&self) -> u64 {
         self.shared.written.load(Ordering::Relaxed)
     }
@@ -141,7 +142,7 @@ impl Snapshotter {
         self.shared.plan().waited_for()
     }
 
-    /// A service has reached a step whose snapshot is due; returns what it takes as its part.
+    /// A service has reached a step whose snapshot is due; returns which rows its part holds.
     pub(crate) fn take(&self, step: Step, services: usize) -> Option<RowScope> {
         self.shared.plan().take(step, services)
     }
@@ -176,7 +177,7 @@ impl Snapshotter {
         }
     }
 
-    /// What is on the disk of this server.
+    /// The snapshots on the disk of this server.
     pub(crate) fn have(&self) -> OwnSnapshots {
         let plan = self.shared.plan();
         OwnSnapshots {
@@ -185,14 +186,14 @@ impl Snapshotter {
         }
     }
 
-    /// Looks at the disk again: the job or the place of this server has become known.
+    /// Lists the directory again, because the job or this server's index has become known.
     pub(crate) fn refresh(&self, wanted: &super::SnapshotOwner) -> Result<Listing, StoreError> {
         let listing = self.store.list(wanted)?;
         self.shared.plan().found(listing.usable.clone());
         Ok(listing)
     }
 
-    /// Trainer 0 has reported which snapshot all servers have and which never will be on all.
+    /// Trainer 0 has reported which snapshot all servers have and which will never be on all.
     pub(crate) fn confirm(
         &self,
         stable: Option<Step>,
@@ -208,14 +209,14 @@ impl Snapshotter {
         }
     }
 
-    /// The job goes back to `step`: later snapshots belong to a past that will not be.
+    /// The job rolls back to `step`: later snapshots are deleted, because their steps are repeated.
     pub(crate) fn rewind(&self, step: Step, server: u32) {
         for step in self.shared.plan().rewind(Some(step)) {
             self.store.remove(step, server);
         }
     }
 
-    /// The job begins again: what is there is put aside.
+    /// The job begins again: existing snapshots are renamed, so that they are kept but not used.
     pub(crate) fn begin(&self, wanted: &super::SnapshotOwner) -> Result<(), StoreError> {
         self.shared.plan().rewind(None);
         self.store.put_aside(wanted)
@@ -246,7 +247,7 @@ struct Collected {
 }
 
 impl Collected {
-    /// Adds a part. Those of an earlier life are dropped: its snapshot is never completed, and nobody says so.
+    /// Adds a part. Parts from before a roll-back are dropped, because their snapshot is never completed.
     fn push(&mut self, life: u64, file: PartFile) {
         if life != self.life {
             self.files.clear();
@@ -334,7 +335,7 @@ fn write_part(
         let mut outcome = Ok(());
         for (at, piece) in run.services[job.port].pieces().iter().enumerate() {
             written.fetch_add(1, Ordering::Relaxed);
-            // Every piece is released, even after an error: it must not keep copies for ever.
+            // Every piece is released, even after an error: it would keep copies for ever.
             let done = match piece {
                 TablePiece::Absent => Ok(()),
                 TablePiece::Sparse(piece) => piece.capture(|shard, ids, rows| {
@@ -369,7 +370,7 @@ fn add_base(
     let have = shared.plan().have().to_vec();
     let base = bases.get(job.port);
     let inode = base.map(|(_, inode)| inode);
-    // Without its base, the next snapshot is one of all rows.
+    // Without its base, the next snapshot holds all rows.
     store
         .link_base(step, &have, server, job.port, inode)
         .inspect_err(|_| shared.plan().use_base(job.life, false))?;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 const LANES: usize = 8;
 /// The slot of an entry that is free. Entries are filled from the first, so a free last one means that there is room.
 const FREE: u32 = u32::MAX;
-/// Bytes of a large page that may be unused.
+/// Bytes of a large page that may be unused when small pages are joined into it.
 const SPARE: usize = 256 << 10;
 
 #[derive(Debug, Clone, Copy)]

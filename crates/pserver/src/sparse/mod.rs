@@ -100,7 +100,7 @@ impl SparsePiece {
         self.progress.read().clone()
     }
 
-    /// Changes the scalars: a new pass, a restore.
+    /// Changes the scalars, at a new pass or a restore.
     pub(crate) fn change_progress(&self, with: impl FnOnce(&mut ParameterProgress)) {
         with(&mut self.progress.write());
     }
@@ -303,7 +303,7 @@ impl SparsePiece {
             for (push, at) in pushes.iter().zip(&mut next) {
                 if let Some(run) = push.found.runs.get(*at).filter(|run| run.shard == lowest) {
                     *at += 1;
-                    // Rows that were replaced by a load in between have nothing to do with this gradient.
+                    // The rows were replaced by a load after the pull, so this gradient no longer belongs to them.
                     if push.found.generation == generation {
                         parts.push((push, *run));
                     }
@@ -345,7 +345,7 @@ impl SparsePiece {
         lock(&self.shards[run.shard])
     }
 
-    /// The rows as they are now belong to a snapshot, until [`SparsePiece::capture`].
+    /// Requests a snapshot of the rows as they are now; [`SparsePiece::capture`] must follow.
     pub fn want(&self, scope: RowScope) {
         self.shards.iter().for_each(|shard| lock(shard).want(scope));
     }
@@ -382,7 +382,7 @@ impl SparsePiece {
         Ok(())
     }
 
-    /// Removes all rows; slots of earlier pulls are void.
+    /// Removes all rows; slots of earlier pulls become invalid.
     pub fn clear(&self) {
         let mut shards: Vec<_> = self.shards.iter().map(lock).collect();
         self.generation.fetch_add(1, Ordering::AcqRel);

@@ -25,7 +25,7 @@ pub struct PieceRegion {
     blocks: Mutex<Vec<Block>>,
 }
 
-/// A range of memory that belongs to whoever allocated it, as long as the region exists.
+/// A range of memory that belongs to the code that allocated it, as long as the region exists.
 #[derive(Debug)]
 pub struct Extent {
     start: *mut u8,
@@ -45,7 +45,7 @@ impl Extent {
 }
 
 impl PieceRegion {
-    /// Allocates so many bytes: all zero, and not in use until [`PieceRegion::fill`].
+    /// Allocates `bytes` bytes: all zero, and not in use until [`PieceRegion::fill`].
     pub fn take(&self, bytes: usize) -> Extent {
         let bytes = bytes.next_multiple_of(LINE);
         let mut blocks = self.lock();
@@ -86,7 +86,7 @@ impl PieceRegion {
             page.used -= bytes;
             if page.used == 0 {
                 page.joined = false;
-                // Under the lock: whoever allocates memory of this page fills it before anything is written there.
+                // Under the lock: code that allocates memory of this page calls `fill` before it writes there.
                 release(page.start);
             }
         }

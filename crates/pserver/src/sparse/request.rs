@@ -7,7 +7,7 @@ use wire::shared;
 /// Rows of one request, with the slots they were found in.
 #[derive(Debug, Default)]
 pub struct FoundRows {
-    /// Generation of the piece's rows when the slots were found; with another one they are void.
+    /// The piece's counter of replaced rows when the slots were found; if it has changed, they are invalid.
     pub(super) generation: u64,
     pub(super) ids: Vec<u32>,
     pub(super) hashes: Vec<u64>,

@@ -121,7 +121,7 @@ impl Shard {
         (mark, row)
     }
 
-    /// From now on the rows as they are belong to a snapshot, until [`Shard::release`].
+    /// Requests a snapshot of the rows as they are now; [`Shard::release`] must follow.
     pub fn want(&mut self, scope: RowScope) {
         let only = match scope {
             RowScope::Changed => Some(self.changed.clone()),

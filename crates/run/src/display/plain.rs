@@ -1,5 +1,5 @@
-//! Lines for pipes and files. Progress is a line from time to time, in v1's words. A wait is a line only when it is long,
-//! because in synchronous training every process waits for another in every step.
+//! Lines for pipes and files. Progress is one line per interval, in v1's words. Only a long wait gets a line, because in
+//! synchronous training every process waits for another in every step.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -148,7 +148,7 @@ impl Plain {
             .get(&process)
             .is_none_or(|last| at >= *last + self.every);
         let ended = self.ended.get(&process);
-        // States are read once a second: this one is older than the line about the end of its pass.
+        // State files are written once a second: this one is older than the line about the end of its pass.
         let is_late = ended.is_some_and(|ended| status.pass <= Some(ended.pass));
         if process.role != Role::Trainer || !is_due || is_late {
             return None;

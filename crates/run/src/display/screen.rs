@@ -1,8 +1,8 @@
-//! Redraws a few lines of a terminal where they are, also after it was resized.
+//! Redraws a few lines of a terminal in place, also after the terminal was resized.
 //!
 //! Creates the text with its control sequences; the caller writes it. A terminal that becomes narrower
-//! wraps the lines that are on it, so how far up the old picture begins depends on the width now,
-//! not on the width then.
+//! wraps the lines that are on it, so the number of lines to the top of the old picture depends on the
+//! present width, not on the width when it was drawn.
 
 /// Remembers what is on the terminal.
 #[derive(Debug, Default)]

@@ -1,4 +1,4 @@
-//! Adds events up: what each node has done so far, and the table at the end of a run.
+//! Totals of the events: what each node has done so far, and the table at the end of a run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -76,7 +76,7 @@ impl NodeSummary {
     }
 }
 
-/// Everything that the events of a run add up to.
+/// Totals of the events of a run.
 #[derive(Debug, Clone, Default)]
 pub struct RunTally {
     /// By node id.
@@ -93,7 +93,7 @@ pub struct RunTally {
     pub stopped: Option<Stopped>,
     /// Generations of the job that began with a restored snapshot.
     pub roll_backs: BTreeSet<u64>,
-    /// The last thing worth a line of its own.
+    /// The newest message for a line of its own: the preparation of data, a crash, a roll-back, or a warning.
     pub note: Option<String>,
 }
 
@@ -156,7 +156,7 @@ impl RunTally {
             {
                 self.saved.push(path.into());
             }
-            // Every server reports it. A run that is resumed begins so, too, and repeats nothing.
+            // Every server reports it. A resumed run also begins with a restored snapshot, but repeats nothing.
             Event::Recovery {
                 epoch,
                 step,
@@ -183,7 +183,7 @@ impl RunTally {
         }
     }
 
-    /// The last pass that every node has finished: its number and the figures of all together.
+    /// The last pass that every node has finished: its number, and the figures of all nodes together.
     pub(crate) fn last_pass(&self) -> Option<(u64, Figures)> {
         let pass = self
             .nodes

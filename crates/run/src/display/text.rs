@@ -115,7 +115,8 @@ pub(crate) fn spark(values: &[f64], width: usize) -> String {
     means.iter().map(block).collect()
 }
 
-/// A reason to wait as a part of a sentence: processes report either whom they wait for or a sentence of their own.
+/// A reason to wait as part of a sentence: processes report either the names of the processes they wait for, or a
+/// sentence.
 pub fn wait(reason: &str) -> String {
     if reason.contains("wait") {
         reason.to_owned()

@@ -109,7 +109,7 @@ impl TerminalView {
         lines.iter().map(|line| text::fit(line, width)).collect()
     }
 
-    /// The nodes to show if there is no room for all: those with trouble first, then in order of ids.
+    /// The nodes to show if there is no room for all: those that restart or wait first, then in the order of their ids.
     fn most_telling(&self, count: usize) -> impl Iterator<Item = (u32, &NodeSummary)> {
         let mut nodes: Vec<(u32, &NodeSummary)> = self
             .tally

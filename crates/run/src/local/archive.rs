@@ -1,5 +1,4 @@
-//! Moves the results of an earlier run out of the way of a new one. Nothing is deleted, and nothing that is there is
-//! written over.
+//! Moves the results of an earlier run aside before a new one starts. Nothing is deleted or overwritten.
 //!
 //! The folder gets the first free name `NAME-1`, `NAME-2`, … beside it. A link to the folder stays, so the results of
 //! the new run go to the same disk. A folder that cannot be renamed, because a volume is mounted there or the folder
@@ -39,7 +38,7 @@ pub fn archive(output: &Path) -> Result<Option<PathBuf>, ClaimError> {
     }
 }
 
-/// Whether this folder will never be renamed, while files in it can be.
+/// Whether this folder cannot be renamed although the files in it can.
 fn stays(error: &io::Error) -> bool {
     use io::ErrorKind::{CrossesDevices, PermissionDenied, ReadOnlyFilesystem, ResourceBusy};
     matches!(
@@ -48,7 +47,7 @@ fn stays(error: &io::Error) -> bool {
     )
 }
 
-/// The first of `NAME-1`, `NAME-2`, … that nothing has, not even a link to nowhere.
+/// The first free name of `NAME-1`, `NAME-2`, …; a broken link also takes a name.
 fn free(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let mut names = (1..).map(|number: u64| path.with_file_name(format!("{name}-{number}")));
@@ -56,8 +55,8 @@ fn free(path: &Path) -> PathBuf {
     names.find(is_free).unwrap_or_else(|| path.to_owned())
 }
 
-/// Moves all that is in a folder into a new one inside, but not what was moved so before. The file that says which run it
-/// is goes last: until then the rest is known to be results.
+/// Moves the contents of a folder into a new folder inside it, except folders that an earlier call made. The file that
+/// names the run is moved last, so that after an interruption the rest is still recognised as results of that run.
 fn move_contents(folder: &Path, inside: &Path) -> io::Result<()> {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     let prefix = format!("{name}-");

@@ -1,6 +1,6 @@
-//! How many nodes a machine can carry. Pure, with the figures that justify a refusal.
+//! Refuses more nodes than a machine can run. Pure; the refusal has the figures that justify it.
 
-/// Nodes per core that still make progress: more only take turns.
+/// With more nodes per core, the nodes only take turns and the job does not become faster.
 const NODES_PER_CORE: u64 = 8;
 
 /// Memory of a node without its model and data: a server, a trainer, and Python for its data.
@@ -11,11 +11,11 @@ const NODE_BYTES: u64 = 150_000_000;
 pub struct Machine {
     /// Cores that this process may use.
     pub cores: u64,
-    /// Bytes that are free, if it is known.
+    /// Bytes of free memory; `None` if the system does not report it.
     pub free_memory: Option<u64>,
 }
 
-/// Too many nodes for a machine.
+/// There are more nodes than the cores or the free memory of the machine allow.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error(
     "{nodes} nodes are {processes} processes on {cores} cores and need about {needed} GB of memory besides their models{free}: \
@@ -30,7 +30,7 @@ pub struct TooManyNodes {
     most: u64,
 }
 
-/// Checks that the machine can carry so many nodes and servers.
+/// Checks that the machine has the cores and the memory for these nodes and servers.
 pub fn check(nodes: u32, servers: u32, machine: Machine) -> Result<(), TooManyNodes> {
     let by_cores = machine.cores.max(1) * NODES_PER_CORE;
     let by_memory = machine.free_memory.map(|free| free / NODE_BYTES);

@@ -1,8 +1,8 @@
 //! One child process: its own process group, its output in a log file, its end reported.
 //!
-//! A child leads a process group, so that what it starts ends with it, and requests
-//! SIGKILL from the kernel for when the thread that started it ends (`PR_SET_PDEATHSIG`). Therefore all children are
-//! started by the thread that supervises them, and that thread stays until they are gone.
+//! A child leads a process group, so that the processes it starts end with it. It asks the kernel to send it SIGKILL when
+//! the thread that started it ends (`PR_SET_PDEATHSIG`). Therefore all children are started by the thread that supervises
+//! them, and that thread stays until they have ended.
 //!
 //! Two small threads serve a child: one copies its output to the log, one waits for its end
 //! without reaping it (`WNOWAIT`). So its id, and that of its group, remain reserved until

@@ -1,5 +1,6 @@
-//! The note that a run leaves for later ones in the same folder: `run.json` says which run the snapshots and pass directories belong to,
-//! with which settings and data it was started, and whether it has finished. [`super::lease`] says who runs it now.
+//! The file that a run leaves for later ones in the same folder: `run.json` names the run that the snapshots and pass
+//! directories belong to, the settings and data it was started with, and whether it has finished. [`super::lease`]
+//! names the process that runs it now.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::layout::is_job_part;
 use super::lease::Holder;
 
-/// The settings of a run that decide what its results are.
+/// The settings of a run that determine its results.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunSettings {
     /// The configuration file, relative to the job folder.
@@ -33,10 +34,10 @@ pub struct RunSettings {
     pub passes: Option<u64>,
 }
 
-/// What trainer 0 writes when it has saved a pass: which run it is of.
+/// The file in which trainer 0 notes, when it has saved a pass, which run the pass belongs to.
 const SAVED_NOTE: &str = "canoe.saved.json";
 
-/// Says which run is in a folder.
+/// The file that names the run in a folder.
 pub(super) const RUN_FILE: &str = "run.json";
 
 /// What is in `run.json`.
@@ -46,16 +47,16 @@ pub struct RunFile {
     pub run: String,
     /// What it was started with.
     pub settings: RunSettings,
-    /// Whether all its passes are done.
+    /// Whether it has finished all its passes.
     pub finished: bool,
-    /// Passes that an earlier run in this folder had done, and that this one continues after.
+    /// Passes that an earlier run in this folder had finished; this run continues after them.
     #[serde(default)]
     pub start_pass: u64,
-    /// When it has finished: the passes that are done, which are fewer than were asked for if it ended by itself. `None`
-    /// in files of older versions.
+    /// Of a finished run: the number of finished passes, smaller than requested if `--patience` ended it. `None` in files
+    /// of older versions.
     #[serde(default)]
     pub done: Option<u64>,
-    /// Where the results that were in the folder were moved to: the run starts from a model among them.
+    /// Where the results that were in the folder were moved to, if the run starts from a model among them.
     #[serde(default)]
     pub moved_to: Option<PathBuf>,
 }
@@ -68,7 +69,7 @@ impl RunFile {
     }
 }
 
-/// What trainers' flags say about the first pass.
+/// The first pass according to the trainers' flags (`--start_pass`).
 pub fn start_pass(flags: &[String]) -> u64 {
     let mut words = flags.iter();
     let mut found = 0;
@@ -84,17 +85,17 @@ pub fn start_pass(flags: &[String]) -> u64 {
     found
 }
 
-/// What to do with a folder.
+/// How a run begins in a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Beginning {
     /// Start a new run in an empty folder.
     New,
-    /// Move what is there aside, then start a new run. The text says why more passes cannot continue after those that
-    /// are done; it is empty unless they were asked for.
+    /// Move the results in the folder aside, then start a new run. If more passes were requested, the text says why they
+    /// cannot continue after the finished ones; otherwise it is empty.
     Archive(String),
     /// Continue this run.
     Resume(String),
-    /// So many passes are done, and more are asked for: a new run continues after them.
+    /// This number of passes is finished, and more are requested: a new run continues after them.
     More(u64),
     /// The unfinished run in the folder had other settings; the text says which.
     Differs(String),
@@ -102,7 +103,7 @@ pub enum Beginning {
     Nameless(NameFault),
 }
 
-/// Why it is not known which run the results in a folder belong to.
+/// The file that should name the run of the results in a folder, and what is wrong with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NameFault {
     /// The file that says it.
@@ -124,7 +125,7 @@ pub enum Noted {
     /// There is no such file.
     #[default]
     Nothing,
-    /// It does not make sense.
+    /// The file cannot be parsed.
     Damaged,
     /// Passes of this run were saved.
     Run(String),
@@ -147,7 +148,7 @@ impl Noted {
         }
     }
 
-    /// Why trainer 0 could not tell the models of a run from those of another.
+    /// Why trainer 0 could not tell the models of this run from those of another; `None` if it can.
     fn fault(&self, run: &str) -> Option<&'static str> {
         match self {
             Self::Nothing => Some("is missing"),
@@ -158,21 +159,21 @@ impl Noted {
     }
 }
 
-/// What the user says about the beginning of a run.
+/// The options of the user for the beginning of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StartOptions {
-    /// A new run, whatever is there.
+    /// `--fresh`: a new run, whatever the folder has.
     pub fresh: bool,
     /// A run that continues after results in this folder, which therefore stay where they are.
     pub in_place: bool,
 }
 
-/// What a run could be resumed from.
+/// Snapshots and models in a folder from which a run could be resumed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FoundWork {
-    /// The last pass that has a directory, if only of a part of it.
+    /// The last pass with a directory, even one that was saved inside the pass (`pass-00003-002`).
     pub last_pass: Option<u64>,
-    /// The whole passes that have a directory.
+    /// The passes with a directory that was saved at their end.
     pub whole: BTreeSet<u64>,
     /// There are snapshots.
     pub snapshots: bool,
@@ -181,13 +182,13 @@ pub struct FoundWork {
 }
 
 impl FoundWork {
-    /// Whether there is anything, or was and is gone.
+    /// Whether there are snapshots or models, or a note that there were some.
     pub fn any(&self) -> bool {
         self.last_pass.is_some() || self.snapshots || self.noted != Noted::Nothing
     }
 }
 
-/// Decides how a run begins. An unfinished run without a snapshot or a model has nothing to resume or lose.
+/// Decides how a run begins. An unfinished run without a snapshot or a model has nothing to resume and nothing to lose.
 pub fn decide(
     found: Option<&RunFile>,
     settings: &RunSettings,
@@ -204,7 +205,7 @@ pub fn decide(
                 file: RUN_FILE,
                 fault: "is missing",
             }),
-            // Models that were saved without a runner.
+            // `canoe train`, without a runner, saved these models.
             true => archive(),
             false => Beginning::New,
         };
@@ -233,7 +234,7 @@ pub fn decide(
     };
     match (differences.is_empty(), unknown) {
         (true, None) => Beginning::Resume(found.run.clone()),
-        // Who names the pass to continue after decides what is done again.
+        // A user who gives --start_pass decides which passes are repeated.
         _ if wanted.in_place => Beginning::New,
         (false, _) => Beginning::Differs(differences.join(", ")),
         (true, Some(fault)) => Beginning::Nameless(NameFault {
@@ -243,8 +244,8 @@ pub fn decide(
     }
 }
 
-/// Whether more passes than a finished run was to have are asked for, which continue after those that it has done, or
-/// why they cannot.
+/// For a finished run of which more passes are requested: the number of finished passes to continue after, or why that is
+/// not possible.
 fn more(found: &RunFile, settings: &RunSettings, work: &FoundWork) -> Option<Result<u64, String>> {
     let asked = found.settings.passes;
     let done = found.done.or(asked)?;
@@ -254,7 +255,7 @@ fn more(found: &RunFile, settings: &RunSettings, work: &FoundWork) -> Option<Res
     let mut why = differences(&found.settings, settings);
     let last = done.checked_sub(1)?;
     if !work.whole.contains(&last) {
-        why.push(format!("the model of its last pass, {last}, is not there"));
+        why.push(format!("the model of its last pass, {last}, is missing"));
     }
     Some(match why.is_empty() {
         true => Ok(done),
@@ -262,19 +263,19 @@ fn more(found: &RunFile, settings: &RunSettings, work: &FoundWork) -> Option<Res
     })
 }
 
-/// An unfinished run cannot end after fewer passes than it has done.
+/// An unfinished run cannot end after fewer passes than it has finished.
 fn too_few(found: &RunFile, settings: &RunSettings, work: &FoundWork) -> Option<String> {
     let asked = found.settings.passes.unwrap_or(u64::MAX);
     let passes = settings.passes.filter(|passes| *passes < asked)?;
     let done = work.whole.last()? + 1;
     let ends_before = start_pass(&settings.trainer_flags) == 0 && passes < done;
     ends_before
-        .then(|| format!("--passes {passes} asks for fewer than the {done} that it has done"))
+        .then(|| format!("--passes {passes} is less than the {done} passes that it has finished"))
 }
 
 impl RunSettings {
-    /// These settings for a run that continues one with `earlier` settings: files that were added since are no part of the
-    /// configuration, because that run has not read them.
+    /// These settings for a run that continues one with `earlier` settings: files that were added since are not part of
+    /// the configuration, because that run has not read them.
     pub fn continuing(mut self, earlier: &Self) -> Self {
         if let (Some(files), Some(before)) = (&mut self.config_files, &earlier.config_files) {
             files.retain(|name, _| before.contains_key(name));
@@ -288,7 +289,7 @@ fn differences(old: &RunSettings, new: &RunSettings) -> Vec<String> {
     if old.config != new.config {
         list.push(format!("--config was {}", old.config));
     } else if let (Some(before), Some(now)) = (&old.config_files, &new.config_files) {
-        // What was not there when the run began has not been read by it.
+        // The run has not read files that did not exist when it began.
         list.extend(before.iter().filter_map(|(name, sum)| match now.get(name) {
             None => Some(format!("{name} is gone")),
             Some(same) if same == sum => None,
@@ -321,7 +322,7 @@ fn differences(old: &RunSettings, new: &RunSettings) -> Vec<String> {
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the variants are documented")]
 pub enum ClaimError {
-    /// A living process uses the folder.
+    /// A running process owns the folder.
     #[error(
         "{folder} is in use by process {pid} on {host}; wait until it has ended, stop it, or copy the job folder"
     )]
@@ -333,7 +334,7 @@ pub enum ClaimError {
         /// The owner's machine.
         host: String,
     },
-    /// An unfinished run with other settings is there.
+    /// The folder has an unfinished run with other settings.
     #[error(
         "{folder} holds an unfinished run with other settings: {differences}; start it as before to resume it, or use --fresh to move it aside and start again"
     )]
@@ -343,7 +344,7 @@ pub enum ClaimError {
         /// What differs.
         differences: String,
     },
-    /// Snapshots or models are there, and it is not known which run they belong to.
+    /// The folder has snapshots or models, and it is not known which run they belong to.
     #[error(
         "{folder} holds results of an unfinished run, but the file {fault}; bring it back to resume that run, continue after a saved pass with --start-pass, or use --fresh to move everything aside and start again"
     )]
@@ -353,7 +354,7 @@ pub enum ClaimError {
         /// The file that should say it.
         fault: NameFault,
     },
-    /// `run.json` is there and does not make sense.
+    /// `run.json` exists and cannot be parsed.
     #[error(
         "{path} is damaged, so it is not known which run the results beside it belong to; bring it back to resume that run, or use --fresh to move everything aside and start again"
     )]
@@ -376,14 +377,15 @@ pub enum ClaimError {
 }
 
 impl ClaimError {
-    /// The folder is in use by this holder; by somebody who is just beginning if it is not known.
+    /// The error for a folder that `holder` owns; `None` if the owner has not written its name yet.
     pub(super) fn owned(folder: PathBuf, holder: Option<Holder>) -> Self {
         let (host, pid) = holder.map_or(("an unknown machine".to_owned(), 0), |h| (h.host, h.pid));
         Self::Owned { folder, pid, host }
     }
 }
 
-/// Reads what an earlier run left. A file that cannot be read is an error: it may belong to a run that can be resumed.
+/// Reads `run.json` of an earlier run. A file that cannot be read is an error: it may belong to a run that can be
+/// resumed.
 pub fn read(output: &Path) -> Result<Option<RunFile>, ClaimError> {
     let path = output.join(RUN_FILE);
     let text = match fs::read(&path) {
@@ -412,8 +414,8 @@ pub fn find_work(output: &Path) -> FoundWork {
     }
 }
 
-/// A checksum of each file and folder in a configuration folder. Of a job folder, what runs and their users put there is
-/// left out: its data and outputs, logs, documents, and folders with models. So are files that this process prints to.
+/// A checksum of each file and folder in a configuration folder. If that is the job folder, its data and outputs, logs,
+/// documents, and folders with models are left out; so are files to which the output of this process is redirected.
 pub fn config_files(folder: &Path, job: &Path) -> io::Result<BTreeMap<String, u32>> {
     let mut files = BTreeMap::new();
     let printed_to = outputs_of_this_process();
@@ -441,7 +443,7 @@ fn is_byproduct(name: &str) -> bool {
     name == "__pycache__" || name == "nohup.out" || name.ends_with(".log") || name.starts_with('.')
 }
 
-/// What people keep beside a configuration and no configuration reads: job.yaml, notes, reports, notebooks, scripts.
+/// Files beside a configuration that no configuration reads: job.yaml, notes, reports, notebooks, scripts.
 fn is_document(name: &str) -> bool {
     let ending = Path::new(name)
         .extension()
@@ -449,7 +451,7 @@ fn is_document(name: &str) -> bool {
     name == "job.yaml" || matches!(ending, Some("md" | "html" | "sh" | "ipynb"))
 }
 
-/// Which file it is, whatever its name.
+/// Identifies a file under any of its names.
 #[derive(PartialEq, Eq)]
 struct FileId {
     device: u64,
@@ -483,7 +485,7 @@ fn sorted(folder: &Path) -> io::Result<Vec<fs::DirEntry>> {
     Ok(entries)
 }
 
-/// Adds the names and contents of all files below a path, of huge ones only beginning and end.
+/// Adds the names and contents of all files below a path; of very large files only the beginning and the end.
 fn add_tree(path: &Path, kind: fs::FileType, sum: &mut crc32fast::Hasher) -> io::Result<()> {
     const HUGE: u64 = 16 << 20;
     if kind.is_dir() {
@@ -534,14 +536,14 @@ fn passes(output: &Path) -> impl Iterator<Item = PassName> {
     })
 }
 
-/// The whole passes of which there is a directory.
+/// The passes with a directory that was saved at their end.
 pub fn whole_passes(output: &Path) -> BTreeSet<u64> {
     let whole = passes(output).filter(|found| found.whole);
     whole.map(|found| found.pass).collect()
 }
 
-/// A checksum of names, sizes, beginnings and ends of some files and of all files below some folders: data are too large
-/// to be read whole for this. Of what is not there, only the name counts.
+/// A checksum of the names, sizes, beginnings and ends of these files and of all files below these folders: data are too
+/// large to be read whole. Of a path that does not exist, only the name counts.
 pub fn data_checksum(paths: &[PathBuf]) -> io::Result<u32> {
     fn visit(path: &Path, sum: &mut crc32fast::Hasher) -> io::Result<()> {
         let about = match fs::metadata(path) {
@@ -604,7 +606,7 @@ pub(super) fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
         fs::rename(&hidden, path)
     };
     write().inspect_err(|_| {
-        // The old file is whole; a part of the new one is worth nothing.
+        // The old file is still complete; the new one is not, and is removed.
         let _ = fs::remove_file(&hidden);
     })?;
     match path.parent() {
@@ -789,7 +791,7 @@ mod tests {
         assert_eq!(after(Some(4), None, Some(8), 4), Beginning::More(4));
         let lost = after(Some(4), Some(4), Some(8), 3);
         assert!(
-            matches!(&lost, Beginning::Archive(why) if why.contains("last pass, 3, is not there"))
+            matches!(&lost, Beginning::Archive(why) if why.contains("last pass, 3, is missing"))
         );
     }
 
@@ -804,7 +806,7 @@ mod tests {
             open.settings.passes = Some(6);
             decide(Some(&open), &settings, StartOptions::default(), &both())
         };
-        assert!(matches!(with(2), Beginning::Differs(why) if why.contains("fewer than the 4")));
+        assert!(matches!(with(2), Beginning::Differs(why) if why.contains("less than the 4")));
         for passes in [4, 6, 9] {
             assert_eq!(with(passes), Beginning::Resume("r1".to_owned()));
         }

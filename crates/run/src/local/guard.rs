@@ -1,4 +1,4 @@
-//! Ends what is left after this process was killed: a tiny process that outlives it by a moment.
+//! A small process that outlives this one by a moment, and kills the processes that are left if this one was killed.
 //!
 //! When this process gets SIGKILL, the kernel kills its children but not what they have started
 //! (a trainer's Python workers, for example). The guard is a shell that reads from a pipe which process
@@ -42,12 +42,12 @@ impl Guard {
         Ok(Self { shell })
     }
 
-    /// A process group is alive.
+    /// Adds a process group, which was just started.
     pub(crate) fn watch(&mut self, group: u32) {
         self.tell('+', group);
     }
 
-    /// A process group is gone; its id may belong to another process from now on.
+    /// Removes a process group that has ended; its id may belong to another process from now on.
     pub(crate) fn forget(&mut self, group: u32) {
         self.tell('-', group);
     }

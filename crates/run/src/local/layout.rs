@@ -111,16 +111,16 @@ fn list(paths: &[PathBuf]) -> String {
 /// What the first line of each training file is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum FirstLine {
-    /// A header, if the files are tables that seem to have one.
+    /// Not known: it counts as a header if the file is a table that seems to have one.
     #[default]
     Unknown,
     /// The names of the columns; every part of a divided file needs it.
     Header,
-    /// Like the others.
+    /// A sample, like all other lines.
     Sample,
 }
 
-/// What the user said about the folder; everything else is searched for.
+/// The user's options about the folder; everything else is searched for.
 #[derive(Debug, Clone, Default)]
 pub struct FolderOptions {
     /// The configuration file: absolute, or relative to the job folder or the configuration folder.
@@ -175,7 +175,7 @@ fn read_error(path: &Path, source: io::Error) -> LayoutError {
     }
 }
 
-/// A configuration of a job.
+/// The configuration file of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobConfig {
     /// Its folder.
@@ -191,7 +191,7 @@ impl JobConfig {
     }
 }
 
-/// The configuration of a job: what the user named, or the only one there is.
+/// Finds the configuration of a job: the one that the user named, or the only one.
 pub fn find_config(job: &Path, options: &FolderOptions) -> Result<JobConfig, LayoutError> {
     let folders = match &options.config_dir {
         Some(folder) => {

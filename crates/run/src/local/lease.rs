@@ -1,11 +1,12 @@
 //! One owner per folder: a lease that works on NFS, where locks do not hold across machines and clocks differ.
 //!
 //! The owner's file `owner.json` is created exclusively, names its owner, and is rewritten every second. A claimant that
-//! sees the owner's processes asks the kernel whether the owner lives; one on another machine, or in another container of
-//! the same machine, watches whether the file changes.
-//! The file of an owner that is gone is moved away first, and looked at again: if it is not the one that was judged,
-//! somebody was faster, and it is put back. An owner that was stopped for so long that another took over finds the
-//! other's name at its next beat and ends. So two owners never continue side by side, whatever is stopped when.
+//! can see the owner's process asks the kernel whether it still runs; a claimant on another machine, or in another
+//! container of the same machine, watches whether the file changes.
+//! The file of an owner that has ended is first moved away and then read again: if it is not the file that was judged,
+//! another claimant was faster, and the file is put back. An owner that was stopped for so long that another process took
+//! over finds the other's name when it rewrites the file, and ends. So two owners never continue side by side, whichever
+//! process is stopped at which moment.
 //!
 //! [`Claimant`] and [`Keeper`] decide, one operation on the file at a time; a simulation runs them against each other.
 
@@ -23,12 +24,12 @@ use super::claim::ClaimError;
 
 /// An owner rewrites its file this often.
 const BEAT: Duration = Duration::from_secs(1);
-/// An owner whose process cannot be looked at, and whose file does not change for this long, is gone.
+/// An owner whose process is not visible, and whose file does not change for this long, counts as ended.
 const SILENCE: Duration = Duration::from_secs(5);
 /// Between two looks of a claimant that watches.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Who runs a job in a folder.
+/// The process that runs a job in a folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
     /// The machine.
@@ -37,7 +38,7 @@ pub struct Holder {
     pub pid: u32,
     /// Start time of the process in ticks since boot: distinguishes it from a later one with the same id.
     started: u64,
-    /// Where process ids mean the same processes, see [`pid_space`]; empty in files of older versions.
+    /// The PID namespace, see [`pid_space`]; empty in files of older versions.
     #[serde(default)]
     space: String,
     /// Grows while the owner lives.
@@ -62,30 +63,31 @@ impl Holder {
         (&self.host, &self.space, process(self)) == (&other.host, &other.space, process(other))
     }
 
-    /// Whether another holder's process lives; `None` if this process cannot see it, whatever has its id here.
+    /// Whether another holder's process still runs; `None` if it is in another PID namespace, where its id means another
+    /// process.
     fn sees(&self, other: &Holder) -> Option<bool> {
         let same = self.host == other.host && self.space == other.space && !self.space.is_empty();
         same.then(|| start_time(other.pid) == Some(other.started))
     }
 }
 
-/// What is in the place of the owner's file.
+/// The state of the owner's file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Found {
     Nobody,
     Somebody(Holder),
-    /// A file that cannot be read: its owner is just writing it, or has crashed then.
+    /// A file that cannot be parsed: its owner is writing it now, or crashed while it did.
     Unclear,
 }
 
-/// What can be done with the owner's file; each operation happens as a whole.
+/// The operations on the owner's file; each is atomic.
 trait LeaseFile {
     fn read(&self) -> io::Result<Found>;
-    /// False if there is one.
+    /// Creates the file; false if one exists already.
     fn create(&self, holder: &Holder) -> io::Result<bool>;
-    /// Moves it out of the way and says what it was.
+    /// Moves the file away and returns what was in it.
     fn take_away(&self) -> io::Result<Found>;
-    /// Puts back what was moved away, unless there is a new one.
+    /// Puts the file back that was moved away, unless a new one exists.
     fn put_back(&self) -> io::Result<()>;
     fn replace(&self, holder: &Holder) -> io::Result<()>;
 }
@@ -109,7 +111,7 @@ enum Progress {
     Refused(Option<Holder>),
 }
 
-/// Somebody who wants to own the folder.
+/// A process that wants to own the folder.
 struct Claimant {
     own: Holder,
     next: Next,
@@ -121,7 +123,7 @@ impl Claimant {
         Self { own, next }
     }
 
-    /// Does one operation. `lives`: whether a process of this machine lives; `None` for another machine.
+    /// Does one operation. `lives`: whether a holder's process still runs; `None` if it is on another machine.
     fn step(
         &mut self,
         file: &dyn LeaseFile,
@@ -175,12 +177,12 @@ impl Claimant {
 /// The owner of a folder.
 struct Keeper {
     own: Holder,
-    /// The file was its own at the last look: rewrite it now.
+    /// The last read found this owner's own file: rewrite it now.
     due: bool,
 }
 
 impl Keeper {
-    /// Does one operation; returns who has taken over, if somebody has.
+    /// Does one operation; returns the process that has taken over, if one has.
     fn step(&mut self, file: &dyn LeaseFile) -> io::Result<Option<Holder>> {
         if self.due {
             self.due = false;
@@ -191,7 +193,7 @@ impl Keeper {
         match file.read()? {
             Found::Somebody(holder) if holder.is(&self.own) => self.due = true,
             Found::Somebody(holder) => return Ok(Some(holder)),
-            // Somebody judges it, or has crashed while it did.
+            // A claimant has moved the file away to judge it, or crashed while it did.
             Found::Nobody => drop(file.create(&self.own)?),
             Found::Unclear => {}
         }
@@ -265,7 +267,7 @@ impl LeaseFile for OnVolume {
     }
 }
 
-/// The claim on a folder; dropping it gives the folder free.
+/// The claim on a folder; dropping it releases the folder.
 #[derive(Debug)]
 pub struct Owner {
     path: PathBuf,
@@ -274,7 +276,7 @@ pub struct Owner {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Fails if a living process owns a folder. For those who write into it without owning it.
+/// Fails if a running process owns a folder. For commands that write into a folder without owning it.
 pub fn check_free(output: &Path, host: &str) -> Result<(), ClaimError> {
     let own = Holder::own(host);
     let path = output.join("owner.json");
@@ -284,7 +286,7 @@ pub fn check_free(output: &Path, host: &str) -> Result<(), ClaimError> {
     };
     let begun = Instant::now();
     let lives = own.sees(&first).unwrap_or_else(|| {
-        // Only a file that changes tells.
+        // The process is not visible: only a file that changes shows that it runs.
         while begun.elapsed() < SILENCE && read().as_ref() == Some(&first) {
             thread::sleep(LOOK);
         }
@@ -296,7 +298,7 @@ pub fn check_free(output: &Path, host: &str) -> Result<(), ClaimError> {
     }
 }
 
-/// Whether the process of this machine that owned a folder has ended without giving it free: it was killed.
+/// Whether the process of this machine that owned a folder was killed: it has ended without releasing the folder.
 pub fn is_abandoned(output: &Path, host: &str) -> bool {
     let text = fs::read(output.join("owner.json")).unwrap_or_default();
     let holder = serde_json::from_slice::<Holder>(&text).ok();
@@ -337,7 +339,7 @@ impl Owner {
                 }
             }
         }
-        // What was moved away is of no use to anybody.
+        // Nobody needs the file that was moved away.
         let _ = fs::remove_file(&file.aside);
         Self::keep(file, own, on_loss).map_err(failed)
     }
@@ -385,15 +387,15 @@ impl Drop for Owner {
             // The thread has no result to lose.
             let _ = thread.join();
         }
-        // A file that stays is recognised as that of a process that is gone; another owner's is not ours to remove.
+        // If the file stays, claimants see that its process has ended. Another owner's file must not be removed.
         if !self.lost.load(Ordering::Acquire) {
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// Names the processes that this one can look at: those of this boot and this PID namespace. `None` if the system does not
-/// say.
+/// Identifies the boot and the PID namespace of this process: within them, process ids can be compared. `None` if the
+/// system does not report them.
 fn pid_space() -> Option<String> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let namespace = fs::read_link("/proc/self/ns/pid").ok()?;
@@ -406,7 +408,7 @@ fn start_time(pid: u32) -> Option<u64> {
     // The name in parentheses may contain anything; field 3 is the state, field 22 the 20th after the name.
     let mut after = stat[stat.rfind(')')? + 1..].split_whitespace();
     let state = after.next()?;
-    // A zombie has ended, whether or not anybody collects it.
+    // A zombie has ended, even if it was not reaped yet.
     (!matches!(state, "Z" | "X")).then(|| after.nth(18)?.parse().ok())?
 }
 

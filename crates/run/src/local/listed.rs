@@ -1,7 +1,7 @@
-//! Data that a list names: what `canoe train` reads from anywhere, divided between nodes.
+//! Divides data files that a list names between nodes; the files may be anywhere, as for `canoe train`.
 //!
-//! A node gets every so many-th file of the list, or, if there are fewer files than nodes, a part of each file, cut at
-//! line ends. Its working directory has a list of its own in place of the whole one. Names stay as they are wherever
+//! Of N nodes, each gets every N-th file of the list, or, if there are fewer files than nodes, a part of each file, cut
+//! at line ends. Its working directory has a list of its own instead of the whole one. Names in it are not changed if
 //! they lead to the same file from there.
 
 use std::fs::{self, File};
@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 /// Beginning of a file in which a zero byte shows that it is not text.
 const LOOK: usize = 8192;
 
-/// The folder in a node's working directory with what is written for it alone: its parts of files, and its lists where the
-/// configuration names the files itself.
+/// The folder in a node's working directory with the files that are written for this node alone: its parts of data files,
+/// and its lists if the configuration names the files itself.
 pub(crate) const OWN: &str = ".split";
 
 /// How a configuration names data files.
@@ -26,7 +26,7 @@ pub enum DataList {
 }
 
 impl DataList {
-    /// Whether a folder has what is named: the list file, or the first of the files.
+    /// Whether a folder has the list file, or the first of the files.
     fn is_in(&self, folder: &Path) -> bool {
         match self {
             DataList::File(list) => folder.join(list).is_file(),
@@ -34,7 +34,7 @@ impl DataList {
         }
     }
 
-    /// What a message calls it.
+    /// The path that messages show for the list.
     fn path(&self) -> PathBuf {
         match self {
             DataList::File(list) => list.clone(),
@@ -62,7 +62,7 @@ pub struct Lists {
     pub header: bool,
 }
 
-/// Data that are named by lists in a folder.
+/// Lists of data files, with the folder that their names are relative to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedData {
     /// The folder to which the lists and their files are relative.
@@ -186,7 +186,7 @@ impl ListedData {
     fn write_list(&self, work: &Path, list: &Path, files: &[String]) -> Result<(), ListedError> {
         let path = work.join(list);
         let parent = path.parent().unwrap_or(work).to_owned();
-        // A folder that is linked is the user's own: the list needs a real one, with links to what is in it.
+        // A linked folder is the user's own: the list goes to a real folder with links to the entries of the linked one.
         if parent != work && parent.is_symlink() {
             let target = fs::canonicalize(&parent).map_err(io_error("find", &parent))?;
             fs::remove_file(&parent).map_err(io_error("replace", &parent))?;
@@ -310,7 +310,7 @@ impl NodeShare {
     }
 }
 
-/// Lines from where the file stands to its end.
+/// Number of lines from the file's present offset to its end.
 fn lines(file: &File) -> io::Result<u64> {
     let mut reader = BufReader::with_capacity(1 << 16, file);
     let (mut lines, mut ended) = (0, true);

@@ -16,7 +16,7 @@ use words::process::{ProcessId, Role};
 /// Time since the start of the run.
 pub type Elapsed = Duration;
 
-/// The limits of a run.
+/// Time limits and restarts of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunLimits {
     /// A server that is not ready after this long fails the job.
@@ -27,7 +27,7 @@ pub struct RunLimits {
     pub early_end: Duration,
     /// Restarts; `None` ends the job when a process crashes.
     pub restart: Option<RestartPolicy>,
-    /// Who decides when the servers may end.
+    /// When the servers may end.
     pub servers_end: ServersEnd,
 }
 
@@ -36,7 +36,7 @@ pub struct RunLimits {
 pub enum ServersEnd {
     /// When all trainers of this run have finished: the job has no others.
     AfterTrainers,
-    /// When the servers themselves report that all trainers of the job are done; others run elsewhere.
+    /// When the servers report that all trainers of the job have finished, those in other pods included.
     WhenDone,
 }
 
@@ -61,22 +61,22 @@ pub enum MachineInput {
     Exited(ProcessId, ProcessExit),
     /// A server ended before it was ready because another program uses its port.
     PortTaken(ProcessId, ProcessExit),
-    /// A server reports that all trainers of the job are done with it.
+    /// A server reports that all trainers of the job have finished with it.
     Done(ProcessId),
-    /// The program could not be started at all.
+    /// The system could not start the program.
     NotStarted(ProcessId),
     /// The user wants to end the run; the second time, immediately.
     Shutdown,
-    /// Time has passed.
+    /// Time has passed since the last input.
     Tick,
 }
 
 /// What the supervisor has to do.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
-    /// Start a process; with the number of earlier starts.
+    /// Start a process; the number counts its earlier starts.
     Start(ProcessId, u32),
-    /// Find other ports for a server. All servers are restarted, because each knows all ports.
+    /// Find other ports for a server, and restart all servers, because each knows the ports of all.
     MovePorts(ProcessId),
     /// Report that a process crashed.
     TellDeath(ProcessId, ProcessExit),
@@ -99,7 +99,7 @@ pub enum Action {
 pub enum RunVerdict {
     /// All trainers finished.
     Succeeded,
-    /// The first cause.
+    /// A process failed; this was the first.
     Failed(FirstFailure),
     /// The user ended it.
     Interrupted,
@@ -243,7 +243,7 @@ impl Machine {
     fn process(&mut self, id: ProcessId) -> &mut Process {
         self.processes
             .get_mut(&id)
-            .expect("the machine is only told of processes that it was made with")
+            .expect("inputs name only processes that the machine was made with")
     }
 
     fn is_ending(&self) -> bool {
@@ -411,7 +411,7 @@ impl Machine {
         };
     }
 
-    /// What follows from time alone.
+    /// Adds the actions that become due because time has passed.
     fn time(&mut self, now: Elapsed, actions: &mut Vec<Action>) {
         if let Phase::Ending { kill_at, .. } = &mut self.phase {
             if kill_at.is_some_and(|at| at <= now) {
@@ -462,7 +462,7 @@ impl Machine {
             .all(|(_, process)| test(process))
     }
 
-    /// What follows from the states of all processes together.
+    /// Adds the actions that follow from the states of all processes together.
     fn advance(&mut self, now: Elapsed, actions: &mut Vec<Action>) {
         if self.phase == Phase::Servers
             && self.servers_all(|server| server.state == State::NotStarted)

@@ -7,19 +7,19 @@
 //!
 //! # Map, in reading order
 //!
-//! - [`layout`]: what is in the folder.
-//! - [`listed`]: data that a list names.
+//! - [`layout`]: finds configuration and data in the job folder.
+//! - [`listed`]: divides data files that a list names.
 //! - [`plan`]: command lines; pure.
-//! - [`capacity`]: how many nodes a machine can carry.
+//! - [`capacity`]: refuses more nodes than a machine can run.
 //! - [`claim`]: how a run in a folder begins: new, resumed, or refused. [`lease`]: one owner per folder.
 //! - [`archive`]: moves the results of an earlier run aside.
-//! - [`ports`], [`workdir`]: what must exist before the start.
+//! - [`ports`], [`workdir`]: free ports and the nodes' working directories, made before the start.
 //! - [`restart`], [`machine`]: when which process is started, restarted and ended; pure.
-//! - [`watchdog`]: which processes run and make no progress; pure.
+//! - [`watchdog`]: finds processes that run but make no progress; pure.
 //! - [`child`]: one process.
-//! - [`guard`]: ends what is left if this process is killed.
+//! - [`guard`]: kills the processes that are left if this one is killed.
 //! - [`shutdown`]: the user's request to end.
-//! - [`observe`]: what a process writes about itself, as events.
+//! - [`observe`]: turns a process's record and state file into events.
 //! - [`work`], [`supervisor`]: the loop that connects them; `canoe node` uses it too.
 
 pub mod archive;
@@ -140,7 +140,7 @@ pub fn run(
     })
 }
 
-/// Splits flat data; `false` if the user interrupted it.
+/// Splits flat data into shards; `false` if the user interrupted it.
 fn split_data(
     plan: &RunPlan,
     shutdown: &Shutdown,

@@ -1,7 +1,7 @@
-//! Follows what a process writes about itself, its state file and its record, and turns it into events.
+//! Follows the state file and the record of a process, and turns them into events.
 //!
-//! The runner reads what every other viewer reads: it requests nothing from the process, and a process that cannot
-//! write its record is shown by its exit status and its log alone.
+//! The runner reads the same files as every other viewer and requests nothing from the process. Of a process that cannot
+//! write its record, only the exit status and the log are shown.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use words::status::{Phase, Status};
 
 use crate::event::JobEvent;
 
-/// What is known about one process. A restarted process continues with the same one.
+/// What is known about one process id; a restarted process continues with it.
 #[derive(Debug)]
 pub(crate) struct ObservedProcess {
     process: ProcessId,
@@ -25,7 +25,8 @@ pub(crate) struct ObservedProcess {
 }
 
 impl ObservedProcess {
-    /// Follows a process whose record is in `output`. What is in the files now was written by an earlier process.
+    /// Follows a process whose record is in `output`. Lines that the files have already were written by an earlier
+    /// process.
     pub(crate) fn new(output: &Path, process: ProcessId) -> Self {
         Self {
             process,

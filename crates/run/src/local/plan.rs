@@ -103,7 +103,7 @@ pub struct NodePorts {
 /// Why the options do not yield a plan.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
-    /// A count that must not be 0 is.
+    /// A count is 0 that must be at least 1.
     #[error("--{flag} is 0; it must be at least 1")]
     Zero {
         /// The flag without dashes.

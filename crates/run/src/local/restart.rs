@@ -11,7 +11,7 @@ pub struct RestartPolicy {
     pub limit: usize,
     /// Crashes longer ago than this do not count.
     pub window: Duration,
-    /// Most crashes in a row before the process was ever ready: such a fault occurs every time.
+    /// Most crashes in a row before the process was ready: a fault that occurs so early would occur at every start.
     pub before_ready: usize,
     /// Pause before the first restart; doubles with each one in the window.
     pub first_pause: Duration,

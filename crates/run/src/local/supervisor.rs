@@ -35,7 +35,7 @@ pub struct SupervisorOptions {
 pub enum RunEnd {
     /// All trainers finished.
     Succeeded,
-    /// The first cause.
+    /// A process failed, or the run could not continue.
     Failed(Cause),
     /// The user ended it.
     Interrupted,
@@ -43,7 +43,7 @@ pub enum RunEnd {
 
 /// Lines of a log that are kept for the report of a crash.
 const TAIL: usize = 20;
-/// How long to wait for the output of an ended process: something it started may hold the pipe.
+/// How long to wait for the last output of an ended process: a process that it started may keep the pipe open.
 const LATE_OUTPUT: Duration = Duration::from_millis(500);
 /// How often to look for the user's request to end and for saved folders.
 const LOOK_AROUND: Duration = Duration::from_millis(50);
@@ -217,12 +217,12 @@ impl Supervisor<'_> {
         self.replace_idle();
     }
 
-    /// Names the processes that live and do nothing, and ends those that must be replaced.
+    /// Reports the processes that run but make no progress, and kills those that must be replaced.
     fn replace_idle(&mut self) {
         let restarts = self.options.limits.restart.is_some();
         for finding in self.watchdog.look(self.now()) {
             let next = match (finding.replace, restarts) {
-                (true, true) => "; it is killed and started again",
+                (true, true) => "; it is killed and restarted",
                 (true, false) => {
                     "; with --keep-going it would be replaced, and kill -CONT wakes it if it was stopped"
                 }
@@ -274,7 +274,7 @@ impl Supervisor<'_> {
                 });
             }
             ChildReport::Ended => {
-                // A child that cannot be reaped is gone all the same.
+                // Even if the child cannot be reaped, it has ended.
                 let exit = running.child.collect().unwrap_or(ProcessExit::Code(-1));
                 running.exit = Some((exit, now));
                 self.guard.forget(running.child.pid());
@@ -375,12 +375,12 @@ impl Supervisor<'_> {
         self.emit(JobEvent::Ended { process });
         if let Err(error) = self.work.trainer_finished(process) {
             self.emit(JobEvent::Warning {
-                text: format!("tell the others that {process} has finished: {error}"),
+                text: format!("write the note that {process} has finished: {error}"),
             });
         }
     }
 
-    /// On a cluster the servers stay until the trainers of all nodes have finished.
+    /// Checks, on a cluster, whether servers must stay because trainers of other nodes have not finished.
     fn ask_for_peers(&mut self) {
         if self.options.limits.servers_end != ServersEnd::WhenDone || self.trainers_left > 0 {
             return;

@@ -1,11 +1,11 @@
 //! Finds processes that run but make no progress: stopped ones, and those for which the others have waited too long.
 //! Pure, with time as a value.
 //!
-//! Every process writes its state once a second. One that does not, while others do, is stopped or hangs as a whole. (If
-//! nobody writes, the disk is full or the machine was asleep.) One that writes, but for which the servers have waited
-//! through the same step for long, hangs inside: in a data provider, for example. So does a server that has worked on the
-//! same update for long, and a process whose test, save or snapshot makes no progress. All are named, and replaced if
-//! the run restarts processes at all.
+//! Every process writes its state file once a second. A process that does not, while others do, is stopped or hangs as a
+//! whole. (If no process writes, the disk is full or the machine was asleep.) A process that writes, but for which the
+//! servers have waited long in the same step, hangs in one thread: in a data provider, for example. So does a server that
+//! has worked on the same update for long, and a process whose test, save or snapshot makes no progress. All of them are
+//! reported, and replaced if the run restarts processes at all.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,14 +14,15 @@ use super::machine::Elapsed;
 use words::process::{ProcessId, Role};
 use words::status::{Status, Task};
 
-/// How long a process may do nothing.
+/// How long a process may make no progress.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StallLimits {
-    /// Without a new state, while others have one.
+    /// Without a new state file while others write theirs: it is reported and replaced.
     pub silence: Duration,
-    /// While the same step of the servers waits for it, or is its own work: named,
+    /// While the servers wait for it in the same step, or a server works on the same step: it is reported after this
+    /// time,
     pub named: Duration,
-    /// and replaced.
+    /// and replaced after this time.
     pub stall: Duration,
 }
 
@@ -35,7 +36,7 @@ impl Default for StallLimits {
     }
 }
 
-/// A process that does nothing.
+/// A process that makes no progress.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StalledProcess {
     pub process: ProcessId,
@@ -59,9 +60,9 @@ struct Seen {
     work: Work,
     /// and for how long it has made none.
     idle: Duration,
-    /// It has been named,
+    /// It has been reported,
     named: bool,
-    /// and it has been said that it must be replaced.
+    /// and it has been reported as one to replace.
     condemned: bool,
 }
 
@@ -89,14 +90,14 @@ struct StepWait {
 pub(crate) struct Watchdog {
     patience: StallLimits,
     processes: BTreeMap<ProcessId, Seen>,
-    /// When it was last asked.
+    /// When [`Watchdog::look`] was last called.
     looked: Elapsed,
 }
 
 /// Between two looks no more time than this is counted: after a longer gap, everything was stopped.
 const LONGEST_GAP: Duration = Duration::from_secs(1);
 
-/// A process whose state is not older than this writes.
+/// A process whose state file is at most this old counts as one that writes.
 const WRITES: Duration = Duration::from_secs(3);
 
 impl Watchdog {
@@ -125,7 +126,7 @@ impl Watchdog {
             return;
         };
         (seen.state, seen.silent) = (Some(now), Duration::ZERO);
-        // Who takes no steps, as a server that holds no table, is not waited for.
+        // Nobody waits for a process that takes no steps, such as a server that holds no table.
         let wait = status.step.map(|step| StepWait {
             step,
             on: status.waits_on.clone(),
@@ -145,7 +146,7 @@ impl Watchdog {
         }
     }
 
-    /// Who does nothing; each is returned once when it is named and once when it is to be replaced.
+    /// The processes that make no progress; each is returned once to be reported, and once to be replaced.
     pub(crate) fn look(&mut self, now: Elapsed) -> Vec<StalledProcess> {
         let passed = now.saturating_sub(self.looked).min(LONGEST_GAP);
         self.looked = now;
@@ -201,7 +202,7 @@ impl Watchdog {
                 findings.push(StalledProcess {
                     process: *process,
                     text: format!(
-                        "{process} has not said anything for {} s, although it runs: it is stopped or hangs",
+                        "{process} has not reported anything for {} s, although it runs: it is stopped or hangs",
                         seen.silent.as_secs()
                     ),
                     replace: true,
@@ -212,7 +213,7 @@ impl Watchdog {
     }
 
     fn waited_for(&mut self) -> Vec<StalledProcess> {
-        // The servers that take steps must agree, and none of them may have gone on.
+        // All servers that take steps must wait for the same process, in the same step.
         let steps = |seen: &Seen| seen.state.is_none() || seen.wait.is_some();
         let servers = self
             .processes
@@ -246,7 +247,7 @@ impl Watchdog {
     }
 }
 
-/// Names a process that has been the reason of a wait for so long, and later condemns it; each once.
+/// Reports a process that the others have waited for this long, first by name and later as one to replace; each once.
 fn tell(
     patience: &StallLimits,
     process: ProcessId,

@@ -1,4 +1,4 @@
-//! The trait through which a supervisor knows the processes that it runs, and its form for a local run.
+//! What a supervisor must know about the processes that it runs, as a trait, and its implementation for a local run.
 
 use std::fs;
 use std::io;
@@ -39,19 +39,19 @@ pub(crate) trait RunProcesses {
     /// Called whenever the supervisor checks for requests, several times per second.
     fn alive(&mut self) {}
 
-    /// Called repeatedly: a server that has to be notified now that its machine is about to end, so that it wants a
-    /// snapshot.
+    /// Called repeatedly: returns a server that must now be notified that its machine is about to end, so that it
+    /// requests a snapshot.
     fn ends_soon(&mut self) -> Option<ProcessId> {
         None
     }
 
-    /// A trainer has finished.
+    /// Called when a trainer of this run has finished.
     fn trainer_finished(&mut self, _process: ProcessId) -> io::Result<()> {
         Ok(())
     }
 
-    /// Called repeatedly: whom the servers still have to wait for after this run's own trainers have
-    /// finished; `None` if nobody.
+    /// Called repeatedly after this run's own trainers have finished: the nodes that the servers still have to wait
+    /// for, as text; `None` if there are none.
     fn servers_wait_for(&mut self) -> Option<String> {
         None
     }
@@ -73,7 +73,7 @@ pub enum PrepareError {
     /// Data that a list names cannot be divided.
     #[error(transparent)]
     Listed(#[from] ListedError),
-    /// No free ports.
+    /// There are no free ports, or their search failed.
     #[error("find free loopback ports")]
     Ports(#[source] io::Error),
 }

@@ -1,4 +1,4 @@
-//! The working directory of a node: what v1's start script copied is linked here.
+//! The working directory of a node, with links to the files that v1's start script copied.
 //!
 //! v1's configurations open `data/train.list` relative to the working directory, and that list
 //! names `data/train.txt` of this node's shard. So `output/node_<id>/work` holds a link to every

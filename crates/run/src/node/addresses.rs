@@ -1,7 +1,7 @@
 //! The addresses of the pods of a job. Each pod writes its own to the volume when it starts, under the name of its node.
 //!
-//! The cluster's DNS returns an old address, or none, for as long as somebody caches it: 30 s in many clusters. The volume has the new
-//! one as soon as the pod runs. Pods that have written nothing are found by DNS.
+//! The cluster's DNS returns an old address, or none, for as long as it is cached: 30 s in many clusters. The volume has
+//! the new address as soon as the pod runs. Pods that have written nothing are found by DNS.
 
 use std::fs;
 use std::io;
@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 
 use super::finish::run_name;
 
-/// The folder of one run of a job. Addresses of earlier runs may belong to others by now, so each run has its own.
+/// The folder of one run of a job. Each run has its own, because addresses of earlier runs may belong to other pods now.
 pub fn folder(output: &Path, token: &str) -> PathBuf {
     output.join("addresses").join(run_name(token))
 }
 
-/// Writes down where a host is, and forgets earlier runs.
+/// Writes the address of a host, and deletes the folders of earlier runs.
 pub fn write(folder: &Path, host: &str, address: IpAddr) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     let path = folder.join(host);
@@ -31,7 +31,7 @@ pub fn write(folder: &Path, host: &str, address: IpAddr) -> io::Result<()> {
     Ok(())
 }
 
-/// Where a host was when it wrote last; `None` if it has not in this run.
+/// The address that a host wrote last; `None` if it has written none in this run.
 pub fn find(folder: &Path, host: &str) -> Option<IpAddr> {
     let text = fs::read_to_string(folder.join(host)).ok()?;
     text.strip_suffix('\n')?.parse().ok()

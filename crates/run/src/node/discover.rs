@@ -5,7 +5,7 @@
 //!
 //! `podlist`, as in v1 but stricter: exactly the expected number of pods must run, pods
 //! that have failed or ended or are being deleted do not count, and the order is the same everywhere.
-//! A replaced pod has another address, hence perhaps another id: use `indexed` to survive failures.
+//! A replaced pod has a new address, and so perhaps another id: use `indexed` to survive failures.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ pub fn indexed(job_name: &str, nodes: u32, index: u32) -> Peers {
     Peers { own: index, hosts }
 }
 
-/// Which pods are asked for, and where.
+/// The job whose pods are listed, and how to reach the API server.
 #[derive(Debug, Clone)]
 pub struct PodsOptions {
     /// Host of the API server, from the environment.
@@ -44,7 +44,7 @@ pub struct PodsOptions {
     pub account_dir: PathBuf,
 }
 
-/// A pod, as far as `podlist` looks at it.
+/// The fields of a pod that `podlist` needs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListedPod {
     /// For messages.
@@ -53,17 +53,17 @@ pub struct ListedPod {
     pub phase: String,
     /// Its address, once it has one.
     pub ip: Option<String>,
-    /// It has been asked to end.
+    /// The pod is being deleted.
     pub is_ending: bool,
 }
 
-/// Who can list pods. Talking to an API server is not this crate's business: the caller brings somebody who can.
+/// Lists pods. This crate does not speak to an API server, so the caller implements it.
 pub trait PodSource: std::fmt::Debug + Send + Sync {
-    /// The pods of a Job. What may succeed later is distinguished from what never will.
+    /// The pods of a Job. The error says whether another attempt can succeed.
     fn pods(&self, options: &PodsOptions) -> Result<Vec<ListedPod>, NotYet>;
 }
 
-/// Ranks the pods by address, or says what is still missing.
+/// Ranks the pods by address; the error says what is still missing.
 pub fn rank(pods: &[ListedPod], nodes: u32, own_ip: &str) -> Result<Peers, String> {
     let mut running = BTreeMap::new();
     let mut others = Vec::new();

@@ -1,4 +1,4 @@
-//! The variables of a pod: v1's, and the few that Canoe adds. Read once, all mistakes reported together.
+//! The environment variables of a pod: v1's, and the few that Canoe adds. Reports all mistakes together.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -75,7 +75,7 @@ pub struct Environment {
     pub peers: Peers,
 }
 
-/// What the kind of discovery needs.
+/// What each way to find the other nodes needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Peers {
     /// The completion index is the id.
@@ -83,9 +83,9 @@ pub enum Peers {
         /// The completion index of the pod: its node.
         index: u32,
     },
-    /// The API server is asked.
+    /// The pods are listed by the API server.
     Podlist {
-        /// Its address.
+        /// Host of the API server.
         host: String,
         /// The HTTPS port of the API server.
         port: u16,

@@ -1,14 +1,14 @@
 //! Decides when a node that drains may end: after a snapshot that all servers have, or as soon as none is possible. Pure.
 //!
-//! A snapshot is taken by all servers at the same step. The node's own server asks for one in its reports, the
-//! trainers order it, and the server's page says when every server has it. The successor then continues where this
-//! node stopped, and nothing is computed again.
+//! A snapshot is taken by all servers at the same step. The node's own server requests one in its reports, a trainer
+//! orders it, and the server's status says when every server has it. The pod that replaces this one then continues from
+//! there, and no step is computed twice.
 
 use std::time::Duration;
 
 use words::status::{Phase, Status};
 
-/// What a node has seen and been asked. Times count from its start.
+/// The state of a node that may have to drain. Times count from its start.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Farewell {
     server: Option<Server>,
@@ -16,7 +16,7 @@ pub(crate) struct Farewell {
     is_ordered: bool,
 }
 
-/// What the page of the node's server says.
+/// The last status of the node's server.
 #[derive(Debug, Clone, Copy)]
 struct Server {
     is_running: bool,
@@ -25,7 +25,7 @@ struct Server {
 }
 
 impl Farewell {
-    /// The server has reported where it is.
+    /// The server has reported its status.
     pub(crate) fn server(&mut self, status: &Status) {
         self.server = Some(Server {
             is_running: status.phase == Some(Phase::Running),
@@ -39,20 +39,21 @@ impl Farewell {
         self.server = None;
     }
 
-    /// Whether to notify the server now that it is to end. True once, when the node was asked.
+    /// Whether to notify the server now that it is about to end. True once, after the node was asked to end.
     pub(crate) fn orders(&mut self, requests: u32) -> bool {
         let is_running = self.server.is_some_and(|server| server.is_running);
         requests > 0 && is_running && !std::mem::replace(&mut self.is_ordered, true)
     }
 
-    /// Whether to go now. `requests`: how often the node was asked; `limit`: how long it may stay after the first time.
+    /// Whether to end now. `requests`: how often the node was asked to end; `limit`: how long it may stay after the first
+    /// request.
     pub(crate) fn may_go(&mut self, requests: u32, now: Duration, limit: Duration) -> bool {
         if requests == 0 {
             return false;
         }
         let asked = *self.asked.get_or_insert(now);
         let Some(server) = self.server.filter(|server| server.is_running) else {
-            // Nothing is applied, so nothing can be saved.
+            // No step has been applied, so there is nothing to save.
             return true;
         };
         let has_come = server.wanted.is_some() && server.on_all >= server.wanted;

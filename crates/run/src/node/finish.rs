@@ -1,13 +1,13 @@
-//! Ends a node: not before all peers are done with its server, and with an exit code that is true of the whole job.
+//! Ends a node: not before all other nodes have finished with its server, and with the exit code of the whole job.
 //!
-//! A trainer that has finished must not take its node's server along: others may still fetch from it.
-//! So each node leaves a marker in `output/node_<id>/` when its trainer has finished, and stays until
-//! all markers are there. A marker carries a name of the run, so that those of an earlier run with
-//! the same folder do not count.
+//! When a trainer has finished, its node's server must stay: other trainers may still pull from it. So each
+//! node writes a marker to `output/node_<id>/` when its trainer has finished, and stays until all markers
+//! exist. A marker carries the name of the run, so that markers of an earlier run in the same folder do not
+//! count.
 //!
-//! The servers let a trainer go only when all trainers have come to the end. So one marker means that the
-//! whole job is done: a node that is replaced after that has nothing left to do, and waiting for the
-//! last markers is a courtesy with a limit.
+//! The servers let a trainer leave only when all trainers have reached the end. So one marker means that the
+//! whole job has finished: a pod that replaces another after that has nothing left to do, and the wait for
+//! the last markers has a time limit.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -45,7 +45,7 @@ impl Markers {
         self.output.join(format!("node_{node}")).join(MARKER)
     }
 
-    /// Says that the trainer of a node has finished.
+    /// Writes the marker of a node whose trainer has finished.
     pub fn leave(&self, node: u32) -> io::Result<()> {
         let path = self.path(node);
         let new = path.with_extension("new");
@@ -53,7 +53,7 @@ impl Markers {
         fs::rename(&new, &path)
     }
 
-    /// Takes back what an earlier pod of this node said: its successor has not finished.
+    /// Removes the marker that an earlier pod of this node wrote, because the present pod has not finished.
     pub(crate) fn withdraw(&self, node: u32) -> io::Result<()> {
         match fs::remove_file(self.path(node)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -68,7 +68,7 @@ impl Markers {
             .collect()
     }
 
-    /// Whether the job is over: one trainer was let go, so all have come to the end.
+    /// Whether the job is over: one trainer could leave, so all trainers have reached the end.
     pub fn is_over(&self) -> bool {
         self.missing().len() < self.nodes as usize
     }
@@ -78,7 +78,7 @@ impl Markers {
     }
 }
 
-/// A name for the run that a token belongs to; it does not give the token away.
+/// A name for the run that a token belongs to; it does not reveal the token.
 pub fn run_name(token: &str) -> String {
     let mut hasher = DefaultHasher::new();
     token.hash(&mut hasher);
@@ -87,17 +87,17 @@ pub fn run_name(token: &str) -> String {
 
 /// The exit codes of a node, which the Job's failure policy reads.
 pub mod code {
-    /// Wrong flags or variables: a new pod would do the same.
+    /// Wrong flags or variables: a new pod would fail in the same way.
     pub const USAGE: u8 = 64;
-    /// May go better next time.
+    /// A temporary failure: a new pod may succeed.
     pub(crate) const TEMPORARY: u8 = 75;
-    /// Wrong configuration: a new pod would do the same.
+    /// Wrong configuration: a new pod would fail in the same way.
     pub const CONFIG: u8 = 78;
-    /// Asked to end.
+    /// Ended on request (SIGTERM).
     pub(crate) const TERMINATED: u8 = 143;
 }
 
-/// The code of a node whose processes ended like this.
+/// The exit code for a node whose processes ended in this way.
 pub fn exit_code(end: &RunEnd) -> u8 {
     let cause = match end {
         RunEnd::Succeeded => return 0,
@@ -107,7 +107,7 @@ pub fn exit_code(end: &RunEnd) -> u8 {
     match cause.exit {
         Some(ProcessExit::Code(2 | 64)) => code::USAGE,
         Some(ProcessExit::Code(78)) => code::CONFIG,
-        // A server that is killed for its memory, or crashed, may live on another machine.
+        // A server that was killed for lack of memory, or crashed, may run on another machine.
         Some(ProcessExit::Signal(_)) | None => code::TEMPORARY,
         Some(ProcessExit::Code(code)) => u8::try_from(code)
             .ok()

@@ -13,7 +13,7 @@ use crate::http::{self, HttpResponse};
 use words::process::Role;
 use words::status::Status;
 
-/// A node that has not moved for this long hangs: even the longest wait looks around more often.
+/// A node without progress for this long hangs: even the longest wait reports progress more often.
 const HANGS: Duration = Duration::from_secs(60);
 
 /// What a node says about itself; `canoe job status` reads it.
@@ -22,15 +22,15 @@ const HANGS: Duration = Duration::from_secs(60);
 pub struct NodeStatus {
     /// Its id, once it has one.
     pub node: Option<u32>,
-    /// What it does, for people.
+    /// The present activity, for people.
     pub does: String,
     /// Whether its server can be used.
     pub ready: bool,
-    /// Where its trainer is.
+    /// The last status of its trainer.
     pub trainer: Option<Status>,
-    /// Where its server is.
+    /// The last status of its server.
     pub pserver: Option<Status>,
-    /// Times that this node's server went back to a snapshot.
+    /// How often this node's server was restored from a snapshot.
     pub roll_backs: u32,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Health(Arc<Mutex<State>>);
 struct State {
     moved: Instant,
     shown: NodeStatus,
-    /// Its trainer has done all its work; only its server is needed, by others.
+    /// Its trainer has finished; only its server is still needed, by other nodes.
     finished: bool,
 }
 
@@ -60,16 +60,16 @@ impl Health {
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
-        // A panic elsewhere does not make the few plain values wrong.
+        // A panic in another thread cannot leave these few plain values inconsistent.
         act(&mut self.0.lock())
     }
 
-    /// The node does something.
+    /// Call it regularly while the node makes progress: `/healthz` fails without it.
     pub(crate) fn moves(&self) {
         self.with(|state| state.moved = Instant::now());
     }
 
-    /// What it does, for people.
+    /// Sets the present activity, for people.
     pub(crate) fn does(&self, what: &str) {
         self.with(|state| (state.moved, state.shown.does) = (Instant::now(), what.to_owned()));
     }
@@ -79,12 +79,12 @@ impl Health {
         self.with(|state| state.shown.ready = ready);
     }
 
-    /// The node knows its id.
+    /// Sets the id of the node, which it has just found out.
     pub(crate) fn is_node(&self, id: u32) {
         self.with(|state| state.shown.node = Some(id));
     }
 
-    /// Where one of its processes is.
+    /// Sets the status of one of its processes.
     pub(crate) fn progress(&self, role: Role, status: Status) {
         self.with(|state| {
             let shown = &mut state.shown;
@@ -99,7 +99,7 @@ impl Health {
         });
     }
 
-    /// Its trainer has finished, or begins.
+    /// Sets whether its trainer has finished.
     pub(crate) fn finished(&self, finished: bool) {
         self.with(|state| {
             state.finished = finished;
@@ -109,7 +109,7 @@ impl Health {
         });
     }
 
-    /// A node that has finished keeps its server for others.
+    /// The node has finished and keeps its server for these other nodes.
     pub(crate) fn stays_for(&self, others: &str) {
         self.with(|state| {
             if state.finished {
@@ -118,7 +118,7 @@ impl Health {
         });
     }
 
-    /// One of its processes has ended: what it said last is not true any more.
+    /// One of its processes has ended: removes its last status.
     pub(crate) fn lost(&self, role: Role) {
         self.with(|state| match role {
             Role::Trainer => state.shown.trainer = None,
@@ -177,8 +177,8 @@ impl Default for Health {
     }
 }
 
-/// What a node does, by the present state of its processes. What the trainer says comes first: it knows every server, and a server knows only who is
-/// not connected to it, which is everybody while another server is away.
+/// The activity of a node, from the status of its processes. The trainer's comes first: it knows every server, but a
+/// server knows only which trainers are not connected to it, and these are all trainers while another server is away.
 fn occupation(trainer: Option<&Status>, pserver: Option<&Status>) -> Option<String> {
     if let Some(trainer) = trainer {
         let (pass, batch) = (trainer.pass.unwrap_or(0), trainer.batch.unwrap_or(0));
@@ -192,12 +192,12 @@ fn occupation(trainer: Option<&Status>, pserver: Option<&Status>) -> Option<Stri
     (!reason.is_empty()).then(|| format!("server: {}", text::wait(reason)))
 }
 
-/// Asks the node on this machine for its status: what `canoe node --show_status` prints.
+/// Requests the status of the node on this machine, for `canoe node --show_status`.
 pub fn ask(port: u16) -> io::Result<String> {
     http::get_local(port, "/status", Duration::from_secs(5))
 }
 
-/// Listens on all addresses: of both kinds, if the machine has both.
+/// Listens on all addresses, IPv6 and IPv4 if the machine has both.
 pub(super) fn listen(port: u16) -> io::Result<TcpListener> {
     let any = |address| TcpListener::bind(SocketAddr::new(address, port));
     any(IpAddr::V6(Ipv6Addr::UNSPECIFIED)).or_else(|_| any(IpAddr::V4(Ipv4Addr::UNSPECIFIED)))

@@ -1,8 +1,8 @@
 //! The metrics of all processes of a node at one address, for a Prometheus in the cluster.
 //!
-//! Server and trainer serve `/metrics` on loopback, on ports that nobody outside knows. A node that gets a port
-//! (`--metrics_port`) reads both and hands them on, with one line of its own for each process. It only reads, has no other
-//! page, and no metric reveals a secret. The NetworkPolicy decides who may connect.
+//! Server and trainer serve `/metrics` on loopback, on ports that are not known outside the pod. A node with
+//! `--metrics_port` serves both pages together on that port, with one line of its own per process. It only reads, has no
+//! other page, and no metric reveals a secret. The NetworkPolicy decides which pods may connect.
 
 use std::io;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use words::process::{ProcessId, Role};
 /// A process that does not return its metrics in this time is left out.
 const ANSWER: Duration = Duration::from_secs(2);
 
-/// What is scraped. Clones share it.
+/// The status pages to scrape. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Scrape(Arc<Mutex<Vec<StatusPage>>>);
 
@@ -30,7 +30,7 @@ pub(crate) struct StatusPage {
 }
 
 impl Scrape {
-    /// From now on the node consists of the processes with these pages.
+    /// Sets the pages of the node's present processes.
     pub(crate) fn of(&self, pages: Vec<StatusPage>) {
         *self.0.lock() = pages;
     }
@@ -60,7 +60,7 @@ impl Scrape {
     }
 }
 
-/// One page of what the processes returned; nothing of those that did not.
+/// One page with the metrics of all processes that returned theirs.
 fn join(job: &str, told: &[(ProcessId, Option<String>)]) -> String {
     let mut exposition = Exposition::default();
     let mut up = exposition.metric(

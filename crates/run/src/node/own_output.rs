@@ -1,7 +1,8 @@
-//! Keeps results of different runs apart on the volume. A hidden file in the output folder names the run; results of an earlier one are
-//! moved aside before anything of a new one is written, as `canoe run` does on a machine.
+//! Keeps results of different runs apart on the volume. A hidden file in the output folder names the run. Results of an
+//! earlier run are moved aside before a new run writes anything, as `canoe run` does on a machine.
 //!
-//! Node 0 does it, and the others wait for it. There is one node 0 at a time, and its successor finds what is done.
+//! Node 0 does this, and the others wait for it. There is only one node 0 at a time, and a pod that replaces it sees
+//! whether it is already done.
 
 use std::fs;
 use std::io;
@@ -11,15 +12,15 @@ use super::finish::run_name;
 use crate::local::archive::archive;
 use crate::local::claim;
 
-/// Names the run.
+/// The file that names the run.
 const RUN: &str = ".run";
 
-/// Whether the folder is that of the run that a token belongs to.
+/// Whether the folder belongs to the run with this token.
 pub fn is_of(output: &Path, token: &str) -> bool {
     fs::read_to_string(output.join(RUN)).is_ok_and(|run| run == run_name(token))
 }
 
-/// Makes the folder that of this run. Returns where results of an earlier run have gone; `keep` leaves them where they are.
+/// Prepares the folder for this run. Returns where results of an earlier run were moved to; `keep` leaves them in place.
 pub(super) fn begin(output: &Path, token: &str, keep: bool) -> io::Result<Option<PathBuf>> {
     if is_of(output, token) {
         return Ok(None);
@@ -44,7 +45,7 @@ fn write(output: &Path, token: &str) -> io::Result<()> {
     fs::rename(&new, output.join(RUN))
 }
 
-/// Whether these flags of a trainer start from results in the output folder, which then stay there.
+/// Whether a trainer with these flags starts from results in the output folder, which must then stay there.
 pub(super) fn starts_from(flags: &[String], output: &Path) -> bool {
     flags.iter().any(|flag| {
         let flag = flag.trim_start_matches('-');

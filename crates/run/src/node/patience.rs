@@ -1,10 +1,10 @@
-//! Waits for a condition, with a time limit, and reports at any moment what it waits for.
+//! Waits for a condition, with a time limit, and reports what it waits for.
 
 use std::time::{Duration, Instant};
 
 use crate::local::Shutdown;
 
-/// How a wait ended without its condition.
+/// Why a wait ended although its condition does not hold.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GaveUp {
     /// The limit was reached.
@@ -12,12 +12,12 @@ pub enum GaveUp {
     Timeout {
         /// What was waited for, as in "waiting for …".
         what: String,
-        /// The last reason why it did not hold.
+        /// The last reason why the condition did not hold.
         reason: String,
-        /// How long.
+        /// How long it was waited for.
         waited: Duration,
     },
-    /// Waiting longer cannot help.
+    /// The condition can no longer come true.
     #[error("{what}: {reason}")]
     Hopeless {
         /// What was waited for, as in "waiting for …".
@@ -36,9 +36,9 @@ pub enum GaveUp {
 /// Why a condition does not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotYet {
-    /// It may hold later.
+    /// It may come true later.
     Later(String),
-    /// It never will.
+    /// It can never come true.
     Never(String),
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct WaitLimits {
 }
 
 impl WaitLimits {
-    /// A wait of at most this long with tries that get rarer, up to half a second apart.
+    /// Limits for a wait of at most `limit`, with tries up to half a second apart.
     pub(crate) fn new(limit: Duration) -> Self {
         Self {
             limit,
@@ -62,7 +62,7 @@ impl WaitLimits {
         }
     }
 
-    /// Tries until the condition holds. `tell` hears each new reason once.
+    /// Tries until the condition holds. `tell` is called once with each new reason why it does not.
     pub(crate) fn wait<T>(
         &self,
         what: &str,

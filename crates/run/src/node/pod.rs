@@ -1,6 +1,5 @@
-//! What a node's process and the pod that it runs in agree on: paths, ports, the user, and how nodes find each other.
-//!
-//! The `k8s` crate writes these into manifests; `canoe node` relies on them.
+//! Paths, ports and the user of a pod, and how nodes find each other: the `k8s` crate writes them into manifests, and
+//! `canoe node` relies on them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,7 +12,7 @@ pub const CONFIG_PATH: &str = "/etc/canoe/config";
 pub const SECRET_PATH: &str = "/etc/canoe/secret";
 /// Local disk of a node.
 pub const WORK_PATH: &str = "/work";
-/// Where a pod keeps the canoe binary that its job brought along; an image of ours has it on its PATH.
+/// Where a pod keeps the canoe binary of a job without an image; Canoe's own image has the binary on its PATH.
 pub const PROGRAM_PATH: &str = "/program";
 /// Where the node replies to probes.
 pub const HEALTH_PORT: u16 = 8471;

@@ -1,4 +1,4 @@
-//! From the variables of a pod to the plan of its processes: peers, shard, local disk.
+//! Prepares a node: finds the other nodes, copies the shard to local disk, and makes the plan of its processes.
 
 use std::fs;
 use std::io;
@@ -112,7 +112,7 @@ impl PreparedNode<'_> {
         };
         let mut limits = WaitLimits::new(self.start.patience);
         if matches!(self.environment.peers, environment::Peers::Podlist { .. }) {
-            // Every look is a request to the API server.
+            // Every try is a request to the API server.
             limits.longest_pause = Duration::from_secs(2);
         }
         limits.wait(what, self.shutdown, &mut tell, || {
@@ -146,18 +146,18 @@ impl PreparedNode<'_> {
                         self.say(emit, text);
                     }
                 } else {
-                    self.wait("node 0, which makes the output folder ready", emit, || {
+                    self.wait("node 0, which prepares the output folder", emit, || {
                         self.output_has_begun()
                     })?;
                 }
                 let folder = self.addresses();
                 if let Some(own) = environment.own_address {
                     let host = &peers.hosts[*index as usize];
-                    // Without it the others find this pod by its name.
+                    // Without the address on the volume, the other nodes find this pod by its DNS name.
                     if let Err(cause) = addresses::write(&folder, host, own) {
                         self.say(
                             emit,
-                            format!("this pod's address cannot be written down: {cause}"),
+                            format!("this pod's address cannot be written to the volume: {cause}"),
                         );
                     }
                 }
@@ -188,7 +188,7 @@ impl PreparedNode<'_> {
         }
     }
 
-    /// Moves results of an earlier run out of the way: what node 0 does before anything is written.
+    /// Moves results of an earlier run aside: node 0 does it before any node writes.
     fn begin_output(&self) -> io::Result<Option<String>> {
         let output = self.environment.job_dir().join("output");
         let flags = Arguments::sort(&self.start.arguments).trainer_flags;
@@ -197,12 +197,12 @@ impl PreparedNode<'_> {
         Ok(moved.map(|moved| format!("results of an earlier run are now in {}", moved.display())))
     }
 
-    /// What the others wait for.
+    /// Whether node 0 has prepared the output folder; the other nodes wait for it.
     fn output_has_begun(&self) -> Result<(), NotYet> {
         let output = self.environment.job_dir().join("output");
         match own_output::is_of(&output, &self.token) {
             true => Ok(()),
-            false => Err(NotYet::Later("it has not begun".to_owned())),
+            false => Err(NotYet::Later("it has not done so yet".to_owned())),
         }
     }
 
@@ -232,7 +232,7 @@ impl PreparedNode<'_> {
         }
     }
 
-    /// With `podlist`: keeps comparing the pods with these.
+    /// With `podlist`: starts the thread that compares the present pods with these nodes.
     pub(super) fn roll_call(&self, peers: &Peers) -> io::Result<Option<RollCall>> {
         match self.environment.peers {
             environment::Peers::Indexed { .. } => Ok(None),
@@ -242,7 +242,7 @@ impl PreparedNode<'_> {
         }
     }
 
-    /// The shard may still be in the making: the data job puts it there in one step.
+    /// Waits for the shard, which the data job may still be writing; it appears on the volume by one rename.
     fn wait_for_shard(
         &self,
         own: u32,
@@ -334,7 +334,7 @@ impl PreparedNode<'_> {
     }
 }
 
-/// Interfaces are called otherwise in some clusters. A server may also be given addresses.
+/// Whether all of these interfaces exist: their names differ between clusters. Addresses are also allowed.
 fn has_interface(nics: &str) -> bool {
     nics.split(',').all(|nic| {
         nic.is_empty()
@@ -343,7 +343,7 @@ fn has_interface(nics: &str) -> bool {
     })
 }
 
-/// A folder that cannot be read is found out when it is copied.
+/// A folder that cannot be read does not count as empty: the copy reports the error.
 fn is_empty(folder: &Path) -> bool {
     fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
 }

@@ -1,8 +1,8 @@
-//! `podlist` while the job runs: checks repeatedly whether the pods are still the same.
+//! With `podlist`, checks while the job runs whether the pods are still the same.
 //!
 //! Ids are ranks of addresses, and a replaced pod has a new address. When the list is complete again and
-//! differs, every node notices by itself, ends its processes and begins anew under its new id; servers restore
-//! the last snapshot, which belongs to ids and not to pods. With `indexed` nothing of this is needed.
+//! differs, every node detects this by itself, ends its processes and starts again under its new id; servers restore
+//! the last snapshot, which belongs to ids and not to pods. `indexed` needs nothing of this.
 //!
 //! Processes that know different lists must not connect to each other: a server believes the first trainer that
 //! connects. So a node writes the list that it knows to the volume while none of its processes runs, and starts
@@ -21,10 +21,10 @@ use super::patience::NotYet;
 
 /// Between two looks at the list.
 const PAUSE: Duration = Duration::from_secs(2);
-/// A thread that is to end notices it after this long.
+/// How long the thread takes at most to notice that it must end.
 const BREATH: Duration = Duration::from_millis(100);
 
-/// A thread that compares. It ends with this value.
+/// The thread that compares the lists; dropping this value ends it.
 #[derive(Debug)]
 pub(crate) struct RollCall {
     changed: Arc<AtomicBool>,
@@ -32,7 +32,7 @@ pub(crate) struct RollCall {
 }
 
 impl RollCall {
-    /// Compares what `list` returns with `known`, until it differs. A list that is not complete says nothing.
+    /// Compares what `list` returns with `known`, until they differ. Incomplete lists are ignored.
     pub(crate) fn start(
         known: Peers,
         list: impl Fn() -> Result<Peers, NotYet> + Send + 'static,
@@ -55,7 +55,7 @@ impl RollCall {
         Ok(Self { changed, ended })
     }
 
-    /// Whether the pods are others than before.
+    /// Whether a pod has been replaced.
     pub(crate) fn has_changed(&self) -> bool {
         self.changed.load(Ordering::Relaxed)
     }
@@ -67,7 +67,7 @@ impl Drop for RollCall {
     }
 }
 
-/// What all nodes have written down.
+/// The lists of pods that all nodes have written to the volume.
 #[derive(Debug)]
 pub struct Agreement {
     folder: PathBuf,
@@ -83,7 +83,7 @@ impl Agreement {
         }
     }
 
-    /// Writes down what this node knows and looks whether the others know the same.
+    /// Writes the list that this node knows, and checks whether the other nodes have written the same.
     pub fn reached(&self, peers: &Peers) -> Result<(), NotYet> {
         let known = format!("{} {}", self.run, peers.hosts.join(" "));
         let path = |host: &str| self.folder.join(host);

@@ -42,7 +42,7 @@ pub struct NodeStart {
     pub arguments: Vec<String>,
     /// Where Kubernetes puts the service account.
     pub account_dir: PathBuf,
-    /// Who lists the pods of the job, for `podlist`.
+    /// Lists the pods of the job, for `podlist`.
     pub pods: Arc<dyn PodSource>,
     /// The port for probes; 0 for any free port.
     pub health_port: u16,
@@ -58,29 +58,29 @@ pub struct NodeStart {
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the variants are documented")]
 pub enum NodeError {
-    /// Variables.
+    /// An environment variable is missing or wrong.
     #[error(transparent)]
     Environment(#[from] EnvironmentError),
-    /// A wait.
+    /// A wait for other nodes, the data shard or the API server ended without success.
     #[error(transparent)]
     GaveUp(#[from] GaveUp),
-    /// No configuration.
+    /// There is no configuration, or there are several to choose from.
     #[error("find the configuration")]
     Config(#[source] LayoutError),
-    /// Copying.
+    /// The shard or the configuration could not be copied to local disk.
     #[error(transparent)]
     Stage(#[from] StageError),
-    /// Working directory.
+    /// The working directory could not be made.
     #[error(transparent)]
     Workdir(#[from] WorkdirError),
-    /// The secret.
+    /// The file with the job's token cannot be read.
     #[error("read the job's token {path}")]
     Token {
         path: PathBuf,
         #[source]
         source: io::Error,
     },
-    /// The volume cannot be written.
+    /// The job's folder on the volume cannot be written.
     #[error(
         "write to the job's folder on the volume, {path}; it must be writable for user {}",
         crate::node::pod::USER
@@ -90,13 +90,13 @@ pub enum NodeError {
         #[source]
         source: io::Error,
     },
-    /// Threads, ports.
+    /// A thread cannot be started, or a port for probes or metrics is in use.
     #[error("start the node")]
     System(#[source] io::Error),
 }
 
 impl NodeError {
-    /// The exit code that tells the Job what to do.
+    /// The exit code, from which the Job decides whether another pod may help.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Environment(_) => code::USAGE,
@@ -140,11 +140,11 @@ pub fn run(
     }
 }
 
-/// How a life of a node ended.
+/// How the processes of a node ended.
 enum NodeEnd {
-    /// The node has no other.
+    /// The node ends too.
     Over(RunEnd),
-    /// The pods have changed, so ids have: once more from the beginning.
+    /// The pods have changed, and ids with them: the node starts again from the beginning.
     Anew,
 }
 
@@ -191,7 +191,7 @@ fn live(node: &PreparedNode, emit: &mut dyn FnMut(JobEvent)) -> Result<NodeEnd, 
     let end = end.map_err(NodeError::System)?;
     node.health.ready(false);
     if node.markers.is_over() {
-        // Whatever became of its own processes: the job is done. Others need not wait for this node.
+        // The job has finished, however this node's own processes ended: other nodes need not wait for this one.
         drop(node.markers.leave(own));
         return Ok(NodeEnd::Over(RunEnd::Succeeded));
     }
@@ -208,7 +208,7 @@ impl PreparedNode<'_> {
     fn came_late(&self, emit: &mut dyn FnMut(JobEvent)) -> NodeEnd {
         self.say(emit, "the job has already finished".to_owned());
         if let environment::Peers::Indexed { index } = self.environment.peers {
-            // Those who wait for it end their wait at the latest when they have lost patience.
+            // Without the marker, the other nodes wait until their time limit.
             drop(self.markers.leave(index));
         }
         NodeEnd::Over(RunEnd::Succeeded)
@@ -218,7 +218,7 @@ impl PreparedNode<'_> {
 fn options(grace: Duration) -> SupervisorOptions {
     SupervisorOptions {
         limits: RunLimits {
-            // The other half is for the snapshot.
+            // The other half of the grace period is for the snapshot.
             grace: grace / 2,
             restart: Some(RestartPolicy {
                 limit: 3,
@@ -246,7 +246,7 @@ pub fn token(start: &NodeStart, environment: &Environment) -> Result<String, Nod
     Ok(token.trim().to_owned())
 }
 
-/// The code of a node that ended like this.
+/// The exit code of a node with this result.
 pub fn exit_code(result: &Result<RunEnd, NodeError>) -> u8 {
     match result {
         Ok(end) => finish::exit_code(end),

@@ -34,7 +34,7 @@ pub enum StageError {
         /// The copy.
         path: PathBuf,
     },
-    /// The source changed under our hands.
+    /// The source changed while it was copied.
     #[error("{path} on the volume changed while it was copied; is the data job still running?")]
     Changed {
         /// The source.
@@ -191,7 +191,7 @@ fn copy_file(
     }
     output.sync_all().map_err(write)?;
     if checksum(&mut output).map_err(write)? != sum.value() {
-        // Half a file of an earlier attempt may have been of another version: begin anew next time.
+        // The first half may be of another version of the file: the next attempt copies it from the beginning.
         drop(fs::remove_file(&part));
         return Err(StageError::Differs { path: part });
     }
@@ -201,7 +201,7 @@ fn copy_file(
     fs::rename(&part, copy).map_err(write)
 }
 
-/// CRC-32 and length of what has been seen.
+/// CRC-32 and length of the bytes so far.
 #[derive(Default)]
 struct Checksum {
     crc: crc32fast::Hasher,
@@ -222,7 +222,7 @@ impl Checksum {
     }
 }
 
-/// By what the contents of two files are compared.
+/// A checksum and a length, by which the contents of two files are compared.
 #[derive(PartialEq)]
 struct ContentSum {
     crc: u32,

@@ -1,7 +1,7 @@
 //! The arguments of `canoe node`: a few of its own, all others are for the trainer.
 //!
-//! v1's start script passed on every flag that it did not know, so this cannot be a usual parser: what
-//! is not the node's own is kept as it is, in its order.
+//! v1's start script passed on every flag that it did not know, so this cannot be an ordinary parser: arguments
+//! that are not the node's own are kept unchanged, in their order.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,10 +16,10 @@ use crate::node::pod::HEALTH_PORT;
 /// Where Kubernetes puts a pod's token and the cluster's authority.
 const ACCOUNT_DIR: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// Machines may have to be started and images to be pulled; data may have to be split.
+/// Time limit of waits: machines may have to be started, images to be pulled, and data to be split.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
-/// An own flag with a value that it cannot have.
+/// A flag of `canoe node` with a value that is not allowed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("--{flag}={value}: {want} is expected")]
 pub struct NodeFlagError {
@@ -60,7 +60,7 @@ impl NodeStart {
         Ok(start)
     }
 
-    /// Takes an own flag; `false` if it is none.
+    /// Sets a flag of `canoe node`; `false` if it is not one of them.
     fn take(&mut self, flag: &str, value: &str) -> Result<bool, NodeFlagError> {
         let wrong = |want| NodeFlagError {
             flag: flag.to_owned(),

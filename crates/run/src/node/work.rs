@@ -23,7 +23,7 @@ pub(super) struct NodeWork<'a> {
     plan: NodePlan,
     /// With `podlist`: whether the pods are still the same.
     roll_call: Option<RollCall>,
-    /// Told when the processes are to end; the pod itself may have been asked earlier.
+    /// Requested when the processes must end; the pod itself may have been asked to end earlier.
     leaving: Shutdown,
     farewell: Rc<RefCell<Farewell>>,
     begun: Instant,
@@ -32,11 +32,11 @@ pub(super) struct NodeWork<'a> {
     over_since: Option<Instant>,
 }
 
-/// The volume is looked at this often for the markers of the others; less often if they are many.
+/// Interval between searches of the volume for the markers of other nodes; longer if there are many nodes.
 const LOOK: Duration = Duration::from_millis(500);
-/// A trainer that does not end this long after others were let go has missed its goodbye.
+/// A trainer that still runs this long after another has left did not receive the message that the job is over.
 const LATE: Duration = Duration::from_secs(20);
-/// After a failure, new pods are waited for this long; trainers that know different pods refuse each other.
+/// How long to wait for new pods after a failure, because trainers with different lists of pods refuse each other.
 const REPLACED: Duration = Duration::from_secs(60);
 
 impl<'a> NodeWork<'a> {
@@ -60,7 +60,7 @@ impl<'a> NodeWork<'a> {
         }
     }
 
-    /// The nodes whose trainers have not finished, as far as the volume has shown lately.
+    /// The nodes whose trainers have not finished, according to the last search of the volume.
     fn missing(&mut self) -> &[u32] {
         let pause = LOOK * (1 + self.plan.environment.nodes / 10);
         let looked = self.last_look.take().filter(|(at, _)| at.elapsed() < pause);
@@ -73,7 +73,7 @@ impl<'a> NodeWork<'a> {
         let Some(roll_call) = &self.roll_call else {
             return false;
         };
-        // What new pods would not mend is not waited for.
+        // New pods would not help against this failure, so it is not worth waiting for them.
         let may_mend = |code: u8| code != code::USAGE && code != code::CONFIG;
         let waits = matches!(end, RunEnd::Failed(_)) && may_mend(exit_code(end));
         let failed = Instant::now();
@@ -132,7 +132,7 @@ impl RunProcesses for NodeWork<'_> {
         self.plan.output()
     }
 
-    /// A node's ports are the same everywhere and known to all: it cannot move.
+    /// Always false: all nodes know a node's ports, so it cannot use others.
     fn port_taken(&self, _process: ProcessId) -> bool {
         false
     }
@@ -141,7 +141,7 @@ impl RunProcesses for NodeWork<'_> {
         Err(io::ErrorKind::AddrInUse.into())
     }
 
-    /// The log of the pod that this one replaces is what people will ask for.
+    /// Appends to the log of the pod that this one replaces, because people will want to read it.
     fn first_log(&self) -> ChildOutput {
         ChildOutput::Append
     }

@@ -1,4 +1,4 @@
-//! What a data source would yield, without reading a sample: the types of its slots, and the words behind their ids.
+//! Describes a data source without reading a sample: the types of its slots, and the words that their ids stand for.
 
 use std::path::Path;
 

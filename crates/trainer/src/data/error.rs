@@ -24,7 +24,7 @@ pub enum DataError {
         source: io::Error,
     },
     /// The list names no file.
-    #[error("file list {path} is empty; write one data file a line")]
+    #[error("file list {path} is empty; write one data file per line")]
     EmptyList {
         /// As the configuration names it, below the job's directory.
         path: PathBuf,
@@ -223,7 +223,7 @@ pub enum DataError {
         limit: u64,
     },
     /// A batch was asked for outside of a pass, or after a failure.
-    #[error("no pass is under way; call start_pass first")]
+    #[error("no pass has been started; call start_pass first")]
     NoPass,
     /// The reading thread has ended unexpectedly.
     #[error("the thread that reads data has ended unexpectedly")]

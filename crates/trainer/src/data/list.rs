@@ -92,7 +92,7 @@ mod tests {
         assert!(
             empty
                 .to_string()
-                .ends_with("empty.list is empty; write one data file a line")
+                .ends_with("empty.list is empty; write one data file per line")
         );
         assert!(matches!(
             FileList::read(directory.path(), ""),

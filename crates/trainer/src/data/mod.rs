@@ -12,7 +12,7 @@
 //! - `provider`, `worker`, `frame`: Python providers, one of their processes, the frames that it sends.
 //! - `native`, `proto`: text formats, and v1's binary one, that are read without Python.
 //! - [`describe()`]: the slots and dictionaries of a source, without reading a sample.
-//! - `list`, `random`, `stop`, `origin`, `error`: what the others share.
+//! - `list`, `random`, `stop`, `origin`, `error`: shared by the modules above.
 
 mod describe;
 mod error;
@@ -75,8 +75,8 @@ pub struct DataOptions {
     pub package: PathBuf,
     /// The `PYTHONPATH` of providers; by default that of this process.
     pub python_path: Option<OsString>,
-    /// The data layers whose samples somebody uses, if these are not all: a native reader of CSV does without the columns
-    /// of the others, such as the label, and yields zeros for them.
+    /// The data layers whose samples are used; `None`: all. For the others, such as the label, a CSV reader needs no
+    /// columns and yields zeros.
     pub needed: Option<Vec<String>>,
     /// Number of provider processes; by default one per processor, and never more than files.
     pub workers: Option<usize>,

@@ -202,7 +202,7 @@ impl Provider {
             .filter(|dim| u32::try_from(*dim).is_ok());
         let Some(dim) = dim.filter(|dim| *dim > 0 && slot.level <= 2) else {
             return Err(self.slots_error(format!(
-                "slot {} has the impossible dimension {}",
+                "slot {} has the invalid dimension {}",
                 slot.name, slot.dim
             )));
         };
@@ -236,7 +236,7 @@ impl Provider {
                 Ok(refusal) => self.refusal(refusal),
                 Err(error) => self.broken(format!("its failure: {error}")),
             },
-            Heard::Frame(_) => self.broken("a frame out of turn".to_owned()),
+            Heard::Frame(_) => self.broken("an unexpected frame".to_owned()),
             Heard::Broken(reason) => self.broken(reason),
             Heard::Ended(status) => DataError::Died {
                 provider: self.name.clone(),
@@ -316,7 +316,7 @@ impl SampleStream for Provider {
         if self.workers.is_empty() || !self.turns.is_over() {
             self.start_workers()?;
         }
-        // A cached source is the same whichever pass it was read in, so its random numbers must be too.
+        // A cached source must not depend on the pass in which it was read, so its random numbers must not either.
         let pass = if self.plan.cache { 0 } else { pass };
         for (worker, groups) in shares(&groups, self.count).into_iter().enumerate() {
             let request = serde_json::json!({ "pass": pass, "groups": groups });
@@ -342,7 +342,7 @@ impl SampleStream for Provider {
             other => return Err(self.failure(other, turn.file as usize)),
         };
         if block.file != turn.file {
-            return Err(self.broken("a block of another file than asked for".to_owned()));
+            return Err(self.broken("a block of a file that was not requested".to_owned()));
         }
         block
             .enter(table)

@@ -27,7 +27,7 @@ pub struct DataSource {
 /// The current pass.
 struct Pass {
     messages: Receiver<Message>,
-    /// What [`DataSource::peek`] has seen.
+    /// The batch that [`DataSource::peek`] has received.
     ahead: Option<Message>,
     stop: Stop,
 }
@@ -81,8 +81,8 @@ impl DataSource {
         self.start(pass, skip_batches, false);
     }
 
-    /// Begins the first pass in the order of the files, of which the first batches need only the beginning: whoever wants no
-    /// more of a source than to look at it.
+    /// Begins the first pass in the order of the files, so that the first batches need only the beginning of the first
+    /// file: for callers that show or check a few samples.
     pub fn start_in_order(&mut self) {
         self.start(0, 0, true);
     }
@@ -100,7 +100,7 @@ impl DataSource {
             stop: stop.clone(),
         };
         if let Some(commands) = &self.commands {
-            // A thread that is gone is reported by `next_batch`.
+            // If the thread has ended, `next_batch` reports it.
             let _ = commands.send(command);
         }
         self.pass = Some(Pass {

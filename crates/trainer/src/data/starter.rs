@@ -34,7 +34,7 @@ fn starter() -> io::Result<Sender<Order>> {
         .name("provider starter".to_owned())
         .spawn(move || {
             for (mut command, reply) in waiting {
-                // Whoever asked may have given up; then dropping the child is all that is left to do.
+                // If the caller no longer waits, the child is dropped.
                 let _ = reply.send(command.spawn());
             }
         })?;

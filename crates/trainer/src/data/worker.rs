@@ -146,7 +146,7 @@ fn kill_group(child: &mut Child) {
     let _ = child.kill();
 }
 
-/// The environment is the user's; our package comes first on the search path all the same.
+/// Python's start code: whatever the user's environment says, our package comes first on the search path.
 const START: &str = "import sys; sys.path.insert(0, sys.argv[1]); \
      from paddle.trainer import provider_worker; provider_worker.main()";
 
@@ -158,7 +158,7 @@ fn command(python: &Python) -> Command {
         .arg(&python.package)
         .current_dir(&python.directory)
         .env("PYTHONHASHSEED", "0")
-        // A provider reads data; it has no business with the servers.
+        // A provider only reads data, so it does not get the job token.
         .env_remove(words::process::TOKEN_VARIABLE)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

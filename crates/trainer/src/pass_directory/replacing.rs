@@ -3,7 +3,7 @@
 //! ```text
 //! .pass-00007.part   is being written
 //! .pass-00007.old    was pass-00007 until a moment ago; whole
-//! .pass-00007.gone   of no use any more
+//! .pass-00007.gone   to be deleted
 //! ```
 //!
 //! `pass-00007` → `.pass-00007.old`, `.pass-00007.part` → `pass-00007`, then the old one is deleted. If a process

@@ -180,7 +180,7 @@ impl Trainer<'_> {
     }
 }
 
-/// Pauses before what servers could not write is written again: a full disk may have room by then.
+/// Pauses before a failed save is tried again: a full disk may have room by then.
 const PAUSES: [Duration; 4] = [
     Duration::from_secs(1),
     Duration::from_secs(2),
@@ -189,9 +189,9 @@ const PAUSES: [Duration; 4] = [
 ];
 
 /// Makes the servers write their part of a pass directory: tables that no trainer holds and, at the end of a pass,
-/// everything that is needed to resume. Where servers do not see the directory, the latter is left out: the model is
-/// usable without it. A disk that fails is tried again, and then ends this process: the pass has not ended, and is saved
-/// by the replacement of this trainer, or the next time that the job is started.
+/// everything that is needed to resume. If servers do not see the directory, their state is left out: the model is
+/// usable without it. If a disk fails, the save is tried again; if it still fails, this process ends. The pass has not
+/// ended then, and is saved by the replacement of this trainer, or when the job is started again.
 fn save_on_servers(
     updater: &mut dyn Updater,
     whole: bool,
@@ -204,7 +204,7 @@ fn save_on_servers(
         done: 0,
     }));
     words::failpoint::reach("saving");
-    // From here on it waits for the servers.
+    // From here on, the trainer waits for the servers.
     report.task(None);
     if !whole {
         return Ok(());
@@ -231,7 +231,7 @@ fn save_on_servers(
     }
 }
 
-/// Makes the servers write something, again after each of [`PAUSES`] as long as a disk fails.
+/// Requests a save from the servers, and again after each of [`PAUSES`] as long as a disk fails.
 fn persist(
     report: &mut dyn Reporter,
     mut write: impl FnMut() -> Result<(), UpdateError>,

@@ -3,13 +3,14 @@
 //! Every trainer runs the optimizer on values of its own; the servers hold the *center*. After `every` batches, and at
 //! the end of a pass, the trainers meet (`a` is `delta_add_rate` over the number of trainers):
 //!
-//! - `average`: each sends what its values moved since the last meeting; the center moves by `a` times the sum, and
+//! - `average`: each sends the change of its values since the last meeting; the center moves by `a` times the sum, and
 //!   all continue from it. With a rate of 1 that is the mean of the trainers' values.
 //! - `elastic_average`: each sends how far its values are from the center; the center moves by `a` times the sum, and
 //!   the trainer by `a` times its own distance, towards the center. Every trainer keeps its own values.
 //!
-//! The center is what is tested and saved. Of what layers maintain (moving averages) it has the values of trainer 0. After a loss every trainer continues from the center at the last boundary;
-//! the optimizers keep their state, except in a process that was replaced.
+//! The center is what is tested and saved. Of the values that layers maintain (moving averages) it has those of trainer
+//! 0. After a loss every trainer continues from the center at the last boundary; the optimizers keep their state,
+//! except in a process that was replaced.
 
 use nn::{Gradients, ParameterIndex, ParameterSpec, ParameterValues, Parameters};
 use optim::{Method, Rule};

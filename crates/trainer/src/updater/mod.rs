@@ -29,7 +29,7 @@ pub struct Position {
 #[derive(Debug, thiserror::Error)]
 pub enum UpdateError {
     /// Servers rolled back to a snapshot: training continues at this position.
-    #[error("the job went back to pass {} batch {}: {reason}", to.pass, to.batch)]
+    #[error("the job rolled back to pass {} batch {}: {reason}", to.pass, to.batch)]
     RolledBack {
         /// Where training continues.
         to: Position,
@@ -46,8 +46,8 @@ pub trait Updater {
     /// A pass begins, or continues after a roll-back.
     fn start_pass(&mut self, pass: u32, parameters: &mut Parameters) -> Result<(), UpdateError>;
 
-    /// Whether to pass the rows that a batch reads of this parameter, which is looked up by row but learns as a whole:
-    /// an updater that knows them need not fetch the others.
+    /// Whether [`Updater::prepare`] should get the rows that a batch reads of this parameter, which is looked up by row
+    /// but learns as a whole: the updater then need not fetch the other rows.
     fn wants_rows(&self, parameter: ParameterIndex) -> bool {
         let _ = parameter;
         false
@@ -88,12 +88,13 @@ pub trait Updater {
         Ok(())
     }
 
-    /// Tells all trainers at the same point what trainer 0 says; what the others say does not count.
+    /// Returns to all trainers, at the same point of training, the value that trainer 0 passed; values of others are
+    /// ignored.
     fn agree(&mut self, said: bool) -> Result<bool, UpdateError> {
         Ok(said)
     }
 
-    /// Brings up to date what [`Updater::prepare`] left out.
+    /// Brings all values up to date, those included that [`Updater::prepare`] left out.
     fn refresh(&mut self, parameters: &mut Parameters) -> Result<(), UpdateError> {
         let _ = parameters;
         Ok(())

@@ -166,7 +166,7 @@ impl RemoteUpdater {
         self.settle(done)
     }
 
-    /// After any failure the session may be at another position than the values here, whatever the call was.
+    /// Handles the result of a call: after any failure, the session may be at another position than the values here.
     fn settle<T>(&mut self, done: Result<T, wire::Error>) -> Result<T, UpdateError> {
         done.map_err(|error| {
             self.stale = true;

@@ -164,7 +164,7 @@ impl Bench {
         let job = self.job.display().to_string();
         let mut args = vec!["run", &job, "--nodes=2", "--config", self.model.config()];
         args.extend(self.network.iter().map(String::as_str));
-        // A run of its own each time: otherwise it would continue after the passes of the one before.
+        // Each is a new run; otherwise it would continue after the passes of the previous one.
         args.extend([passes.as_str(), "--fresh", "--"]);
         args.extend(QUIET);
         if self.transport == Transport::Tcp {

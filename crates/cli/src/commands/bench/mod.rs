@@ -89,7 +89,7 @@ fn children_cpu_seconds() -> f64 {
     seconds(usage.ru_utime) + seconds(usage.ru_stime)
 }
 
-/// rustix has no `getrusage`.
+/// Calls `getrusage`, which rustix does not have.
 fn usage(whose: libc::c_int) -> libc::rusage {
     // SAFETY: `rusage` is plain data for which all zeros is a valid value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };

@@ -102,7 +102,7 @@ fn folder(path: &Path, list: &str, evaluated_in: &Path, work: &Path) -> anyhow::
     Ok(evaluated_in.to_owned())
 }
 
-/// Whether a shard has the whole data beside it, from which it was split: a job then reads these, by their list.
+/// Whether the data from which a shard was split are beside it: a job then reads those data, by their list.
 fn was_split(shard: &Path) -> bool {
     let beside = shard.parent().map(std::fs::read_dir);
     let entries = beside.into_iter().flatten().flatten().flatten();
@@ -160,7 +160,7 @@ fn tell(
         println!("{text}");
     }
     for (place, text) in problems {
-        // A file that cannot be evaluated says itself where.
+        // The error of a file that cannot be evaluated already has the line.
         match (config, place) {
             (None, _) => eprintln!("{text}"),
             (Some(_), place) => eprintln!("{}: {text}", place.as_deref().unwrap_or(&name)),

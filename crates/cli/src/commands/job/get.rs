@@ -22,7 +22,7 @@ use dataset::pick::Pick;
 use s3::{Client, Location};
 use trainer::{pass_directory, scores_file};
 
-/// What is wanted, and where it goes.
+/// The options of `canoe job get`.
 #[derive(Debug, Clone)]
 pub(super) struct WantedModels {
     /// What.
@@ -35,7 +35,7 @@ pub(super) struct WantedModels {
     pub earlier: Option<u32>,
 }
 
-/// Where the files of a job are; an error names what could say so.
+/// Finds the folder of a job's files on the volume, from the Job or from its ConfigMap; the error names both.
 pub(super) async fn files_of(cluster: &Cluster, target: &TargetJob) -> anyhow::Result<FilesPod> {
     match cluster.files(target).await? {
         Some(files) => Ok(files),
@@ -49,14 +49,14 @@ pub(super) async fn files_of(cluster: &Cluster, target: &TargetJob) -> anyhow::R
     }
 }
 
-/// Where what is wanted goes to.
+/// Where the files are copied to.
 #[derive(Debug)]
 enum Destination {
     Folder(PathBuf),
     Store(Location),
 }
 
-/// What begins like an address of an object store is no folder.
+/// The destination that `--to` names. A text that begins with `s3:` is never a folder.
 fn destination(to: Option<&str>, job: &str) -> anyhow::Result<Destination> {
     let Some(text) = to else {
         return Ok(Destination::Folder(PathBuf::from(format!("{job}-output"))));
@@ -68,7 +68,7 @@ fn destination(to: Option<&str>, job: &str) -> anyhow::Result<Destination> {
     }
 }
 
-/// Brings it here, or to an object store, and says where it is.
+/// Copies the files to this machine or to an object store, and prints where they are.
 pub(super) async fn get(
     cluster: &Cluster,
     begun: &Begun,
@@ -94,7 +94,7 @@ pub(super) async fn get(
     Ok(())
 }
 
-/// What is ready to take files in.
+/// A destination that is ready to receive files.
 #[derive(Clone)]
 enum Place {
     Folder(PathBuf),
@@ -116,7 +116,7 @@ impl Place {
     }
 }
 
-/// Whoever has no right there is told before a pod is made.
+/// Opens the object store before a pod is created, so that missing rights are reported first.
 async fn open(location: Location) -> anyhow::Result<Arc<Prefix>> {
     let asked = tokio::task::spawn_blocking(move || {
         let client = Client::new()?;
@@ -150,7 +150,7 @@ async fn bring(
     Ok(received)
 }
 
-/// Links are not copied; which pass is the best is in a file that was.
+/// Creates the link to the best pass. Links are not copied, but the file with the test results is.
 fn link_best(folder: &Path) -> anyhow::Result<()> {
     let best = scores_file::read(folder)?.best();
     let name = best.map(|best| pass_directory::name(best.pass, None));
@@ -158,19 +158,19 @@ fn link_best(folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Makes the folder for what comes, before a pod is made for nothing.
+/// Creates the target folder before a pod is created, so that an unusable path is reported first.
 fn make_folder(folder: &Path) -> anyhow::Result<()> {
     let is_file = |path: &&Path| path.symlink_metadata().is_ok() && !path.is_dir();
     if let Some(file) = folder.ancestors().find(is_file) {
         bail!(
-            "{} is not a folder; name one with --to, which is made if it is not there",
+            "{} is not a folder; name one with --to, which is created if it does not exist",
             file.display()
         );
     }
     std::fs::create_dir_all(folder).with_context(|| format!("make the folder {}", folder.display()))
 }
 
-/// Removes the job's folder on the volume, then what says where it is.
+/// Removes the job's folder on the volume, then the ConfigMap that says where it is.
 pub(super) async fn remove(
     cluster: &Cluster,
     begun: &Begun,
@@ -203,7 +203,7 @@ pub(super) async fn remove(
     Ok(())
 }
 
-/// Several people may read at once.
+/// The purpose of a pod that reads the volume, with a random suffix, because several users may read at once.
 fn reader() -> Purpose {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let nanos = now.map_or(0, |now| now.subsec_nanos());
@@ -264,7 +264,7 @@ async fn receive_once(
     }
 }
 
-/// The first part of every name, each once: what a person looks for.
+/// The distinct first parts of all names, for the message to the user.
 fn tops(names: &[String]) -> Vec<&str> {
     let mut tops: Vec<&str> = names
         .iter()

@@ -1,4 +1,4 @@
-//! A pod with the job's volume, for as long as a command needs it: created, waited for, used, and deleted, also on Ctrl-C.
+//! A pod with the job's volume, for as long as a command needs it: it is created, used and deleted, also on Ctrl-C.
 
 use std::time::{Duration, Instant};
 
@@ -17,13 +17,13 @@ use super::interrupt::{self, Begun};
 const START: Duration = Duration::from_secs(600);
 /// A new namespace must have its service account after this long.
 const ACCOUNT: Duration = Duration::from_secs(60);
-/// Between two looks at it.
+/// Interval between two checks of the pod.
 pub(super) const LOOK: Duration = Duration::from_millis(500);
 
-/// A connection that breaks is made anew this often; what has arrived stays.
+/// How often a broken connection is opened again; files that have arrived stay.
 const ATTEMPTS: u32 = 5;
 
-/// Makes the pod, runs `work` in it, and removes it however that ends. `work` gets the name of the pod once it runs.
+/// Creates the pod, calls `work` with its name once it runs, and removes the pod, whatever `work` returns.
 pub(super) async fn with_pod<T>(
     cluster: &Cluster,
     begun: &Begun,
@@ -75,7 +75,8 @@ fn is_forbidden(error: &anyhow::Error) -> bool {
     of_cluster.is_some_and(ClusterError::is_forbidden)
 }
 
-/// What another attempt may mend. A machine may not know yet of a container that the API server calls running.
+/// Whether another attempt may succeed: the connection broke, or the pod's machine does not know its container yet, which
+/// the API server already reports as running.
 fn is_broken(error: &anyhow::Error) -> bool {
     error.is::<ClusterError>()
         || matches!(
@@ -84,7 +85,8 @@ fn is_broken(error: &anyhow::Error) -> bool {
         )
 }
 
-/// What an upload that was interrupted left may be over, or made for other options: a pod cannot be changed.
+/// Removes the pod of an interrupted upload, which may have ended or have other options, and cannot be changed. Then checks
+/// that the volume claim exists, and waits for the namespace's service account.
 async fn prepare(cluster: &Cluster, job: &JobFile, pod: &str) -> anyhow::Result<()> {
     if cluster.get::<Pod>(&job.namespace, pod).await?.is_some() {
         cluster.delete_pod(&job.namespace, pod).await?;
@@ -104,7 +106,7 @@ async fn prepare(cluster: &Cluster, job: &JobFile, pod: &str) -> anyhow::Result<
     wait_for_account(cluster, job).await
 }
 
-/// Without the right to see namespaces, it may be there.
+/// Fails if the namespace does not exist. Without the right to read namespaces, it is assumed to exist.
 async fn has_namespace(cluster: &Cluster, job: &JobFile) -> anyhow::Result<()> {
     if cluster.has_namespace(&job.namespace).await? == Some(false) {
         bail!(
@@ -136,7 +138,7 @@ async fn wait_for_account(cluster: &Cluster, job: &JobFile) -> anyhow::Result<()
         has_namespace(cluster, job).await?;
         if begun.elapsed() > ACCOUNT {
             bail!(
-                "namespace {} has got no service account within {} s, so it takes no pods; is there such a namespace?",
+                "namespace {} got no service account within {} s, so no pod can be created in it; is there such a namespace?",
                 job.namespace,
                 ACCOUNT.as_secs()
             );
@@ -161,7 +163,7 @@ async fn wait_until_gone(cluster: &Cluster, job: &JobFile, pod: &str) -> anyhow:
     Ok(())
 }
 
-/// Says what keeps it from that.
+/// Waits until the pod runs, and prints what it waits for.
 async fn wait_until_it_runs(
     cluster: &Cluster,
     job: &JobFile,

@@ -1,7 +1,7 @@
-//! Hears Ctrl-C, or a request to end, at any moment of a command that has something to clean up.
+//! Handles Ctrl-C and SIGTERM at any moment of a command that must clean up.
 //!
-//! Once a program has listened for a signal, the system does not end it any more. So one listener is created first and kept to the end:
-//! there is no moment in which a signal is lost.
+//! Once a program has listened for a signal, the system no longer ends it. So one listener is created at the start and
+//! kept to the end: no signal is lost.
 
 use std::cell::RefCell;
 
@@ -9,19 +9,19 @@ use anyhow::Context;
 use k8s::cluster::Cluster;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// The command was ended by a signal; what becomes of what was begun.
+/// A signal ended the command; the text says what was removed, what stays, and which command continues.
 #[derive(Debug, thiserror::Error)]
 #[error("interrupted; {0}")]
 pub(super) struct Interrupted(pub String);
 
-/// What a command has begun that must not stay.
+/// What a command must remove when it is interrupted.
 #[derive(Default)]
 pub(super) struct Begun {
     then: RefCell<Option<String>>,
     pod: RefCell<Option<HelperPod>>,
 }
 
-/// A pod of ours on the volume.
+/// A pod that this command has created.
 struct HelperPod {
     cluster: Cluster,
     namespace: String,
@@ -29,7 +29,7 @@ struct HelperPod {
 }
 
 impl Begun {
-    /// What is said when the command is interrupted from now on.
+    /// Sets the sentence about how to continue that is printed if the command is interrupted from now on.
     pub(super) fn then(&self, text: String) {
         *self.then.borrow_mut() = Some(text);
     }
@@ -43,12 +43,12 @@ impl Begun {
         });
     }
 
-    /// It is gone.
+    /// The pod has been removed.
     pub(super) fn without_pod(&self) {
         *self.pod.borrow_mut() = None;
     }
 
-    /// Removes what must not stay, and says what was left.
+    /// Removes the pod, if there is one, and returns the message for the user.
     async fn leave(&self) -> String {
         let then = self.then.take();
         let then = then.unwrap_or_else(|| "the same command resumes".to_owned());
@@ -64,14 +64,14 @@ impl Begun {
     }
 }
 
-/// What is to be done about a pod that could not be removed.
+/// The message about a pod that could not be removed.
 pub(super) fn stays(namespace: &str, pod: &str, why: &dyn std::fmt::Display) -> String {
     format!(
         "pod {pod} on the volume could not be removed ({why}): `kubectl delete pod {pod} -n {namespace}` does it"
     )
 }
 
-/// Runs `work` unless the program is asked to end. A second request ends the tidying up, too.
+/// Runs `work` unless the program is asked to end. A second request ends the cleaning up, too.
 pub(super) async fn interruptible<T>(
     work: impl AsyncFnOnce(&Begun) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
@@ -102,7 +102,7 @@ impl Signals {
         })
     }
 
-    /// The next one, also if it came before anybody asked.
+    /// Waits for the next request; one that came before this call counts.
     async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}

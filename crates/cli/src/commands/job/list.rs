@@ -62,7 +62,7 @@ fn table(jobs: &[ListedJob], with_namespaces: bool) -> TextTable {
     table
 }
 
-/// `2026-11-18T14:23:05Z` without what nobody looks for in a list.
+/// `2026-11-18T14:23:05Z` without the seconds and the letters.
 fn minute(time: &str) -> String {
     let minute = time.get(..16).unwrap_or(time);
     minute.replacen('T', " ", 1)

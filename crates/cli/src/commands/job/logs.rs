@@ -10,10 +10,10 @@ use tokio::task::JoinSet;
 
 use crate::exit::Exit;
 
-/// Between two looks for new pods.
+/// Interval between two searches for new pods.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// A connection that breaks is made anew this often without a new line.
+/// How often a broken connection is opened again without a new line in between.
 const ATTEMPTS: u32 = 5;
 
 /// How long the last lines may take after the job has ended.
@@ -59,7 +59,7 @@ pub(super) async fn logs(
             tell_absent(target, observed.job.is_some());
         }
         if !options.follow || state.is_over() {
-            // What has ended has a log that ends, unless its machine is away.
+            // The log of a pod that has ended also ends, unless its machine does not respond.
             let rest = async { while printers.join_next().await.is_some() {} };
             let _ = tokio::time::timeout(LAST_LINES, rest).await;
             return Ok(if known.is_empty() {
@@ -117,17 +117,17 @@ async fn print_log(
         let mut output = std::io::stdout();
         let take = |line: &str| {
             (attempt, heard) = (1, Instant::now());
-            // Whoever reads us may have gone.
+            // The reader of standard output may have closed it.
             writeln!(output, "{prefix}{line}").is_ok()
         };
         match cluster.logs(&target.namespace, pod, options, take).await {
             Err(error) if options.follow && error.may_pass() && attempt < ATTEMPTS => {
                 eprintln!(
-                    "{prefix}{error}; following again, some lines may come twice ({attempt} of {ATTEMPTS})"
+                    "{prefix}{error}; following again, some lines may be repeated ({attempt} of {ATTEMPTS})"
                 );
                 attempt += 1;
                 tokio::time::sleep(LOOK).await;
-                // What was read before stays read.
+                // Lines that were read before are not requested again.
                 (options.tail, options.within) = (None, Some(heard.elapsed()));
             }
             Err(error) => return eprintln!("{prefix}{error}"),

@@ -1,4 +1,4 @@
-//! Shows the state of a job, what is wrong, and how far every node is. For `status`, `watch` and `submit --wait`.
+//! Shows the state of a job, its diagnosis, and the progress of every node. For `status`, `watch` and `submit --wait`.
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
@@ -25,18 +25,18 @@ use crate::display::{TerminalSize, terminal_size};
 use crate::exit::Exit;
 use crate::table::{Align, TextTable, wrapped};
 
-/// Between two looks at a job that is watched.
+/// Interval between two checks of a job that is watched.
 const LOOK: Duration = Duration::from_secs(2);
-/// A cluster that cannot be asked for this long is given up.
+/// How long the API server may be unreachable before the command gives up.
 const UNREACHABLE: Duration = Duration::from_secs(120);
-/// More nodes than this are not asked one by one.
+/// With more nodes than this, single nodes are not asked for their status.
 const ASKED: usize = 64;
 /// Terminals are at least this wide.
 const WIDTH: usize = 80;
-/// All nodes together have this long to tell how far they are.
+/// Time limit for the status of all nodes together.
 const TELL: Duration = Duration::from_secs(4);
 
-/// What a look at a job showed.
+/// The state of a job at one moment, with what its nodes reported.
 pub(super) struct ObservedJob {
     target: TargetJob,
     diagnosis: Diagnosis,
@@ -46,25 +46,25 @@ pub(super) struct ObservedJob {
 struct Node {
     row: NodeRow,
     told: Reported,
-    /// Nodes that are away, if this one waits for them.
+    /// Nodes that do not respond, if this node waits for them.
     away: Vec<u32>,
 }
 
-/// What a node says of itself.
+/// The status that a node reported, or why there is none.
 enum Reported {
     /// It was not asked.
     Nothing,
-    /// This.
+    /// Its status.
     Status(Box<NodeStatus>),
-    /// The user may not ask.
+    /// The user has no right to run commands in its pod.
     NotAllowed,
     /// It did not respond in time.
     Late,
-    /// Asking did not work.
+    /// The command in the pod failed, for this reason.
     Failed(String),
 }
 
-/// Looks at everything.
+/// Reads the state of the job and the status of its nodes.
 pub(super) async fn look(
     cluster: &Cluster,
     target: &TargetJob,
@@ -106,7 +106,7 @@ pub(super) async fn look(
     })
 }
 
-/// What is to be said of what belongs to the job besides its Job: the files that outlive it, the copies that are made of them.
+/// Sentences about what belongs to the job besides its Job object: its files on the volume, and the copies of them.
 async fn beside(
     cluster: &Cluster,
     target: &TargetJob,
@@ -143,7 +143,7 @@ fn is_away(row: &&NodeRow) -> bool {
     )
 }
 
-/// The word that starts canoe in the pods of a Job.
+/// The path or name of the canoe program in the pods of a Job.
 fn program(job: &Job) -> &str {
     let spec = job
         .spec
@@ -155,7 +155,8 @@ fn program(job: &Job) -> &str {
     first.map_or("canoe", String::as_str)
 }
 
-/// Asks the nodes that can tell, all at once and with one deadline: a machine may be away without anybody knowing it yet.
+/// Asks the nodes that run for their status, all at once and with one time limit: a machine may be gone although the API
+/// server does not report it yet.
 async fn ask(
     cluster: &Cluster,
     target: &TargetJob,
@@ -187,7 +188,7 @@ async fn ask(
             );
         }
     };
-    // Who has not responded is late; the tasks end with the set.
+    // Nodes that have not responded are late; their tasks end with the set.
     let _ = tokio::time::timeout(TELL, collect).await;
     told
 }
@@ -206,7 +207,7 @@ impl ObservedJob {
         }
     }
 
-    /// One line and what is the matter.
+    /// The state in one line, then the diagnosis.
     pub(super) fn words(&self) -> String {
         if self.diagnosis.state == JobState::Absent && self.diagnosis.findings.is_empty() {
             return format!(
@@ -216,7 +217,7 @@ impl ObservedJob {
         }
         let findings = self.diagnosis.findings.iter().map(ToString::to_string);
         let lines: Vec<String> = match self.diagnosis.state {
-            // Its files are there, and they are what there is to say.
+            // Only its files exist, and the sentences about them follow.
             JobState::Absent => findings.collect(),
             _ => std::iter::once(self.diagnosis.summary())
                 .chain(findings.map(|finding| format!("  {finding}")))
@@ -246,7 +247,7 @@ impl ObservedJob {
         })
     }
 
-    /// A row for each node. What programs read has a line for a thing, however long.
+    /// A row for each node. Without a terminal, lines are not wrapped.
     pub(super) fn table(&self) -> String {
         self.table_within(io::stdout().is_terminal().then_some(WIDTH))
     }
@@ -279,7 +280,7 @@ impl ObservedJob {
         format!("{}{}", shown(&columns[..7]), self.doings(width))
     }
 
-    /// What nodes do, below the table: a line for everything that is done, by whomever.
+    /// The activities, below the table: one line per activity, with the nodes that share it.
     fn doings(&self, width: Option<usize>) -> String {
         let mut doings: Vec<(String, Vec<String>)> = Vec::new();
         for cells in self.nodes.iter().map(Node::cells) {
@@ -315,7 +316,7 @@ impl Node {
         })
     }
 
-    /// What the node says of itself, or why it says nothing.
+    /// The node's status, or a status that says why there is none.
     fn status(&self) -> NodeStatus {
         match &self.told {
             Reported::Status(status) => NodeStatus::clone(status),
@@ -349,7 +350,7 @@ impl Node {
         ]
     }
 
-    /// While nodes are away, who waits waits for them, whatever the last thing was that it heard of the others.
+    /// The node's activity. While other nodes do not respond, a waiting node waits for them, whatever it reported last.
     fn does(&self, status: &NodeStatus) -> String {
         let trains = status
             .trainer
@@ -380,7 +381,7 @@ fn says(does: &str) -> NodeStatus {
 }
 
 impl Node {
-    /// What the node says of itself, as the events that a run on this machine would show.
+    /// The node's status as the events that a run on this machine would have.
     fn events(&self) -> Vec<JobEvent> {
         let Reported::Status(status) = &self.told else {
             return Vec::new();
@@ -410,14 +411,14 @@ impl Node {
     }
 }
 
-/// What is behind the names of what was tried.
+/// The last part of an error: its first cause.
 fn last_part(text: &str) -> &str {
     let line = text.lines().next_back().unwrap_or("");
     line.rsplit(": ").next().unwrap_or(line)
 }
 
-/// Looks again and again until the job has ended. On a terminal the picture is drawn anew, as `canoe run` draws a job
-/// on this machine; elsewhere only what is new is told.
+/// Shows the job until it has ended: on a terminal as a live picture, like `canoe run`; elsewhere as a line for each
+/// change.
 pub(super) async fn watch(
     cluster: &Cluster,
     target: &TargetJob,
@@ -450,14 +451,14 @@ pub(super) async fn watch(
     }
 }
 
-/// Tells of one look after the other.
+/// Prints the changes between two states.
 struct Teller {
     with_nodes: bool,
     told: String,
     picture: Option<Picture>,
 }
 
-/// The job on a terminal: the words about it, then the display that all ways of running a job share.
+/// The job on a terminal: its diagnosis, then the same display as for `canoe run`.
 struct Picture {
     begun: Instant,
     view: TerminalView,

@@ -53,7 +53,7 @@ enum JobCommand {
         /// Print the files of the v1 tutorial instead.
         #[arg(long)]
         v1: bool,
-        /// Do not ask the cluster for the keys of a job that is there already; print new ones.
+        /// Do not ask the cluster for the keys of a job that exists already; print new ones.
         #[arg(long)]
         offline: bool,
     },
@@ -87,7 +87,7 @@ enum JobCommand {
         #[arg(long)]
         yes: bool,
     },
-    /// Take a snapshot and end all pods; the job keeps its place and its keys until it is resumed.
+    /// Take a snapshot and end all pods; the Job and its keys are kept until you resume it.
     Pause(Name),
     /// Continue a paused job from its snapshot.
     Resume(Name),
@@ -102,7 +102,7 @@ enum JobCommand {
     Watch {
         #[command(flatten)]
         name: Name,
-        /// Lead the job's page to this machine, until interrupted.
+        /// Forward the job's page to this machine, until interrupted.
         #[arg(long)]
         web: bool,
         /// The port for the page on this machine.
@@ -123,11 +123,11 @@ enum JobCommand {
         #[arg(long)]
         tail: Option<u64>,
     },
-    /// Remove what submit has made; the volume stays unless told otherwise.
+    /// Remove what submit has created; the volume stays unless --volume is given.
     Delete {
         #[command(flatten)]
         name: Name,
-        /// Remove the volume claim and the volume object too. Files on an NFS or EFS server stay there all the same.
+        /// Remove the volume claim and the volume object too. Files on an NFS or EFS server stay there nevertheless.
         #[arg(long)]
         volume: bool,
         /// Do not ask.
@@ -174,7 +174,8 @@ struct UploadArgs {
 struct SubmitArgs {
     #[command(flatten)]
     options: JobOptions,
-    /// Check and keep nothing: `server` lets the API server check everything, `client` asks nobody.
+    /// Check without creating anything: with `server` the API server checks everything, with `client` nothing is sent
+    /// to it.
     #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "server")]
     dry_run: Option<DryRun>,
     /// Stay until the job has ended.
@@ -226,7 +227,7 @@ impl Name {
     }
 }
 
-/// Where the kubeconfig is: the flag, or else what kubectl would take.
+/// The kubeconfig files: that of the flag, otherwise those that kubectl would read.
 fn kubeconfigs(flag: Option<PathBuf>) -> Vec<PathBuf> {
     if let Some(path) = flag {
         return vec![path];
@@ -259,7 +260,7 @@ pub(crate) fn run(args: JobArgs) -> anyhow::Result<Exit> {
         command => {
             let runtime = tokio::runtime::Runtime::new().context("start the client")?;
             let ended = runtime.block_on(talk(command, &access));
-            // A copy that was interrupted may still wait for its peer.
+            // A thread of an interrupted copy may still wait for the pod.
             runtime.shutdown_timeout(Duration::from_secs(1));
             match ended {
                 Err(error) if error.is::<Interrupted>() => {
@@ -369,7 +370,7 @@ async fn delete(
             "everything except the volume"
         };
         anyhow::bail!(
-            "this removes {what} of job {} in namespace {}; say --yes to do it",
+            "this removes {what} of job {} in namespace {}; add --yes to do it",
             target.job,
             target.namespace
         );
@@ -388,14 +389,14 @@ async fn delete(
     cluster.delete(target, scope, &mut tell).await?;
     if !is_anything {
         println!(
-            "nothing of a job {} is in namespace {}; `canoe job ls -n {}` lists the jobs there",
+            "there is no job {} in namespace {}; `canoe job ls -n {}` lists the jobs there",
             target.job, target.namespace, target.namespace
         );
     }
     Ok(Exit::Success)
 }
 
-/// Files are worth more than objects: nothing is removed under a job that may still write.
+/// Removes a job's files. Refused while the job may still write, because files, unlike objects, cannot be made again.
 async fn remove_data(
     access: &ClusterAccess,
     target: &TargetJob,
@@ -419,7 +420,7 @@ async fn remove_data(
     }
     if !yes {
         anyhow::bail!(
-            "this removes {}/{part} on the volume for good: {}; say --yes to do it",
+            "this removes {}/{part} on the volume for good: {}; add --yes to do it",
             target.job,
             match only {
                 None => "data, models, logs and snapshots",

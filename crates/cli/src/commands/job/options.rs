@@ -22,7 +22,7 @@ pub(super) struct JobOptions {
     /// Namespace of all objects (that of job.yaml, or else of the kubeconfig's context).
     #[arg(short, long)]
     namespace: Option<String>,
-    /// Container image with canoe and python3 (left out: a stock Python image, and this program is brought along).
+    /// Container image with canoe and python3 (left out: a stock Python image, and this program is uploaded).
     #[arg(long)]
     image: Option<String>,
     /// The stock image of a job without an image of its own, such as one of a mirror or by digest: python3 and glibc.
@@ -79,7 +79,7 @@ impl JobOptions {
         Ok(job)
     }
 
-    /// The flags that decide which job is meant, as they were given: for a hint that can be pasted.
+    /// The flags that select the job, as they were given, for commands in hints.
     pub(super) fn words(&self) -> String {
         let file = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
         let flags = [
@@ -105,7 +105,7 @@ impl JobOptions {
                 "does not exist"
             };
             bail!(
-                "{} {what}: give the job folder, in which job.yaml may lie (`canoe new DIR` or `canoe demo quick_start DIR` writes a job folder)",
+                "{} {what}: give the job folder, which may have a job.yaml (`canoe new DIR` or `canoe demo quick_start DIR` writes a job folder)",
                 self.directory.display()
             );
         }
@@ -147,7 +147,7 @@ impl JobOptions {
         }
     }
 
-    /// The program that goes along; `None` if the job has an image of its own.
+    /// The program for the volume; `None` if the job has an image of its own.
     pub(super) fn program(&self, job: &JobFile) -> anyhow::Result<Option<BroughtProgram>> {
         if job.image.is_some() {
             let flags = [
@@ -178,7 +178,7 @@ impl JobOptions {
         }))
     }
 
-    /// Everything that the objects are made of; with the keys that the job has already, if it has.
+    /// Everything from which the objects are rendered, with the job's existing keys if it has any.
     pub(super) fn inputs(
         &self,
         job: JobFile,

@@ -1,7 +1,7 @@
 //! `canoe job watch --web`: the page of a job on a cluster, in a browser on this machine.
 //!
 //! Every node serves the same page, from the volume. Each connection of the browser goes to a node that runs at that
-//! moment, so that the page stays when a node goes.
+//! moment, so the page survives the loss of a node.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::exit::Exit;
 use crate::web;
 
-/// Between two looks for a node.
+/// Interval between two searches for a node.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Leads the job's page to a port of this machine until the job has ended or the user has seen enough.
+/// Forwards a port of this machine to the job's page until the job has ended or the user interrupts it.
 pub(super) async fn forward(
     cluster: &Cluster,
     target: &TargetJob,
@@ -85,7 +85,7 @@ fn choose(diagnosis: &Diagnosis) -> Option<&str> {
 async fn lead(cluster: &Cluster, target: &TargetJob, mut here: TcpStream) -> anyhow::Result<()> {
     let pod = wait_for_node(cluster, target).await?;
     let mut there = cluster.connect(&target.namespace, &pod, web::PORT).await?;
-    // A browser that leaves, or a pod that goes, ends the connection; both are no news.
+    // The browser has closed the connection, or the pod has ended: neither needs a message.
     let _ = tokio::io::copy_bidirectional(&mut here, &mut there).await;
     Ok(())
 }

@@ -9,7 +9,7 @@ use k8s::explain::{JobState, diagnose};
 use crate::commands::progress::number_of;
 use crate::exit::Exit;
 
-/// Between two looks at what is left.
+/// Interval between two checks for remaining pods.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Suspends the Job. Its pods are asked to end, and a pod that is asked to end orders a snapshot of all servers first.
@@ -60,7 +60,7 @@ fn has_not_ended(pod: &k8s_openapi::api::core::v1::Pod) -> bool {
     !matches!(phase, Some("Succeeded" | "Failed"))
 }
 
-/// Lets it run.
+/// Resumes the Job.
 pub(super) async fn resume(access: &ClusterAccess, target: &TargetJob) -> anyhow::Result<Exit> {
     let cluster = access.connect().await?;
     check(&cluster, target, "resume").await?;

@@ -24,7 +24,7 @@ use crate::exit::Exit;
 use dataset::carry;
 use dataset::pick::Pick;
 
-/// A submit, made ready.
+/// A checked job, ready to be submitted.
 struct Ready {
     inputs: ObjectInputs,
     binary: Option<PathBuf>,
@@ -79,7 +79,8 @@ pub(super) async fn print_manifests(
     Ok(Exit::Success)
 }
 
-/// Rendering must work without a cluster; but one that could be asked, and was not, is worth a line.
+/// The job's existing keys. Rendering must work without a cluster, so an API server that does not respond is only
+/// reported.
 async fn keys_if_reachable(access: &ClusterAccess, job: &JobFile) -> Option<Credentials> {
     if !access.is_configured() {
         return None;
@@ -95,14 +96,14 @@ async fn keys_if_reachable(access: &ClusterAccess, job: &JobFile) -> Option<Cred
         Ok(secret) => secret.and_then(|secret| Credentials::of(&secret, job.tls)),
         Err(error) => {
             eprintln!(
-                "the cluster was not asked whether the job is there ({error}); the keys are new, and a job that runs refuses them"
+                "the cluster could not be asked whether the job exists ({error}); the keys are new, and a running job would refuse them"
             );
             None
         }
     }
 }
 
-/// The keys of a job that is there, if they may be read.
+/// The keys of an existing job, if the user may read them.
 async fn keys(cluster: &Cluster, job: &JobFile) -> anyhow::Result<Option<Credentials>> {
     let secret = cluster.keys(&target(job)).await?;
     Ok(secret.and_then(|secret| Credentials::of(&secret, job.tls)))
@@ -171,7 +172,7 @@ pub(super) async fn upload_only(
     let ready = prepare(&args.options, args.data.as_ref(), job, None)?;
     if ready.binary.is_none() && ready.loads.is_empty() {
         anyhow::bail!(
-            "there is nothing to bring: the job has an image of its own, its configuration fits into a ConfigMap, and --data names no folder"
+            "there is nothing to upload: the job has an image of its own, its configuration fits into a ConfigMap, and --data names no folder"
         );
     }
     let cluster = access.connect().await?;
@@ -216,7 +217,7 @@ pub(super) async fn submit_job(
     let mut ready = prepare(&args.options, args.data.as_ref(), job, keys)?;
     ready.inputs.data_note = match &args.data {
         Some(folder) => Some(note_of(folder).await?),
-        // What is on the volume stays there.
+        // Files that are on the volume stay there.
         None => cluster
             .files(&target)
             .await?
@@ -231,12 +232,12 @@ pub(super) async fn submit_job(
     if let Some(folder) = &args.cluster
         && mode == ApplyMode::Real
     {
-        // Before the files: a cluster without workers has no place for the pod that takes them.
+        // Workers come before the files: without workers, the pod that receives the files cannot run.
         let wanted = wanted_nodes(&cluster.jobs(None).await?, &target, ready.inputs.job.nodes);
         grow(folder, wanted, args.yes).await?;
     }
     let brings = ready.binary.is_some() || !ready.loads.is_empty();
-    // A Job that is there has got its files before it was made.
+    // An existing Job received its files before it was created.
     let is_first = !is_there || args.replace;
     if is_first {
         tell_room(&cluster, &ready.inputs.job).await?;
@@ -274,7 +275,7 @@ pub(super) async fn submit_job(
     Ok(Exit::Success)
 }
 
-/// What would be brought to the volume as the job's data.
+/// Size and checksum of the folder that would be copied to the volume as the job's data.
 async fn note_of(folder: &Path) -> anyhow::Result<DataNote> {
     let folder = folder.to_owned();
     let summed = tokio::task::spawn_blocking(move || carry::summary(&folder));
@@ -286,7 +287,7 @@ async fn note_of(folder: &Path) -> anyhow::Result<DataNote> {
     })
 }
 
-/// Nodes that the jobs of the cluster want when this one has come.
+/// Number of nodes of all jobs in the cluster, with this job.
 fn wanted_nodes(jobs: &[ListedJob], target: &TargetJob, nodes: u32) -> u32 {
     let others = jobs.iter().filter(|job| {
         let is_this = job.namespace == target.namespace && job.name == target.job;
@@ -296,7 +297,8 @@ fn wanted_nodes(jobs: &[ListedJob], target: &TargetJob, nodes: u32) -> u32 {
     counts.fold(nodes, u32::saturating_add)
 }
 
-/// Says before anything is sent whether all nodes find room at once; a queue looks after that itself.
+/// Reports, before anything is sent, whether the cluster has room for all nodes at once; with a queue, the queue checks
+/// that.
 async fn tell_room(cluster: &Cluster, job: &JobFile) -> anyhow::Result<()> {
     if job.queue.is_some() {
         return Ok(());
@@ -314,7 +316,7 @@ async fn tell_room(cluster: &Cluster, job: &JobFile) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Stays until the end, and brings the model if it is a good one.
+/// Waits until the job has ended, and copies its model to this machine if it succeeded.
 async fn wait(
     cluster: &Cluster,
     begun: &Begun,

@@ -1,4 +1,5 @@
-//! Brings folders and the program from this machine to the job's volume, through a pod that mounts it. No object store is needed.
+//! Copies folders and the program from this machine to the job's volume, through a pod that mounts it, without an object
+//! store.
 
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
@@ -15,15 +16,15 @@ use super::interrupt::Begun;
 use crate::commands::progress::{bytes_bar, human_bytes, number_of};
 use dataset::carry::{self, Carried};
 
-/// A folder here and where it goes in the job's folder.
+/// A folder to copy, and its target in the job's folder on the volume.
 pub(super) struct Load {
-    /// Here.
+    /// The folder on this machine.
     pub from: PathBuf,
-    /// Below the job's folder.
+    /// Relative to the job's folder on the volume.
     pub to: String,
 }
 
-/// Makes what the pod needs, carries the program and the folders over, and removes the pod again.
+/// Creates the pod and the objects that it needs, copies the program and the folders, and removes the pod.
 pub(super) async fn upload(
     cluster: &Cluster,
     begun: &Begun,
@@ -47,7 +48,7 @@ pub(super) async fn upload(
     .await
 }
 
-/// The image has no canoe, but Python: that takes the program in and puts it where it can run.
+/// Copies the canoe program to the volume. The image has no canoe, so a Python script in the pod receives it.
 async fn carry_program(
     cluster: &Cluster,
     files: &FilesPod,
@@ -109,7 +110,7 @@ async fn carry_load(
     Ok(())
 }
 
-/// Sends a folder to a command in the pod, again and again if the connection breaks.
+/// Sends a folder to a command in the pod, and tries again if the connection breaks.
 async fn carry(
     cluster: &Cluster,
     namespace: &str,
@@ -154,7 +155,7 @@ async fn carry_once(
     }
 }
 
-/// For the bar; what cannot be read is found out when it is sent.
+/// Bytes of a folder, for the progress bar. Files that cannot be read are reported when they are sent.
 fn folder_bytes(folder: &Path) -> u64 {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries

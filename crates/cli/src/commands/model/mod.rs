@@ -147,7 +147,7 @@ fn list(folder: &Path, form: Form) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// Says how good a model is, if its folder has the results of its tests.
+/// Prints the test result of a model, if its folder has the test results.
 fn tell_score(directory: &Path) {
     let Ok(directory) = std::fs::canonicalize(directory) else {
         return;
@@ -178,14 +178,14 @@ fn tell_score(directory: &Path) {
     }
 }
 
-/// The pass directory or merged model that a path means; a folder that has none is explained.
+/// The pass directory or merged model for a path; the error for a folder without one says what is missing.
 fn model_at(path: &Path) -> anyhow::Result<PathBuf> {
     if path.is_file() {
         return Ok(path.to_owned());
     }
     match locate::pass_directory(path) {
         Ok(found) => Ok(found),
-        // Copies of v1's models have no file `done`, and can be looked at all the same.
+        // Copies of v1's models may lack the file `done`, but can be shown.
         Err(_) if path.is_dir() && model::read(path).is_ok_and(|model| !model.is_empty()) => {
             Ok(path.to_owned())
         }
@@ -235,7 +235,7 @@ fn show(given: &Path, form: Form) -> anyhow::Result<Exit> {
                 ("zeros", Align::Right),
             ]);
             for (p, shape, s) in rows {
-                // So many that a parameter has one line on a narrow terminal; --json has all.
+                // As many values as fit into one line on a narrow terminal; --json has all.
                 let number = |value| nn::number::significant(value, 3);
                 let shape: Vec<String> = shape.iter().map(ToString::to_string).collect();
                 table.row([

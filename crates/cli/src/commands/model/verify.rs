@@ -20,14 +20,14 @@ pub(crate) fn problems_json(problems: &[FileProblem]) -> serde_json::Value {
         .collect()
 }
 
-/// Refuses a job folder or output folder whose best model is gone: another one would be checked in its place.
+/// Refuses a job folder or output folder whose best model is missing, because another model would be checked instead.
 fn check_best(given: &Path) -> anyhow::Result<()> {
     for folder in [given.join(predict::locate::OUTPUT), given.to_owned()] {
         let best = folder.join(predict::locate::BEST);
         if best.is_symlink() && !best.exists() {
             let to = std::fs::read_link(&best)?;
             anyhow::bail!(
-                "{} names the best model, {}, which is not there; name another pass directory to check that one",
+                "{} names the best model, {}, which does not exist; name another pass directory to check that one",
                 best.display(),
                 to.display()
             );
@@ -39,7 +39,7 @@ fn check_best(given: &Path) -> anyhow::Result<()> {
 /// Runs the command.
 pub(super) fn verify(given: &Path, form: Form) -> anyhow::Result<Exit> {
     check_best(given)?;
-    // A directory without the file `done` is what this command is for.
+    // The directory may lack the file `done`: this command reports it.
     let directory = &model_at(given).or_else(|error| match given.is_dir() {
         true if given.join(predict::locate::OUTPUT).is_dir() => Err(error),
         true => Ok(given.to_owned()),

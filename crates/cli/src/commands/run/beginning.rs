@@ -1,4 +1,4 @@
-//! How a run begins in an output folder: what is there is resumed, continued, moved aside or refused.
+//! How a run begins in an output folder: results in it are resumed, continued, moved aside or refused.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use crate::record;
 
 /// A flag of the trainers whose value lies in the output folder: results that the run starts from.
 pub(super) struct InsideFlag {
-    /// Its place among the flags.
+    /// Index of the flag.
     index: usize,
     /// What is in front of the path, with the `=`; empty if the path is a word of its own.
     name: String,
@@ -26,7 +26,7 @@ impl InsideFlag {
     /// Changes the flag for results that were moved to a folder.
     pub(super) fn follow(&self, moved: &Path, flags: &mut [String]) {
         let path = moved.join(&self.rest);
-        // What is not there is to be written, and belongs to the new run.
+        // A path that does not exist will be written by the new run, so it is not moved.
         if path.exists() {
             flags[self.index] = format!("{}{}", self.name, path.display());
         }
@@ -56,7 +56,7 @@ pub(super) fn inside(flags: &[String], output: &Path) -> Vec<InsideFlag> {
     flags.iter().enumerate().filter_map(flag).collect()
 }
 
-/// How many passes are done when a run has finished.
+/// Number of finished passes when a run has finished.
 pub(super) fn done(output: &Path, file: &RunFile, stopped: Option<Stopped>) -> Option<u64> {
     let first = claim::start_pass(&file.settings.trainer_flags);
     let asked = file.settings.passes.map(|passes| first + passes);
@@ -65,7 +65,7 @@ pub(super) fn done(output: &Path, file: &RunFile, stopped: Option<Stopped>) -> O
     stopped.or(asked).or_else(saved)
 }
 
-/// What decides the results of a run, to tell whether an earlier one can be resumed.
+/// The settings that determine the results of a run; an earlier run with the same settings can be resumed.
 pub(super) fn settings(layout: &FolderLayout, options: &RunOptions) -> anyhow::Result<RunSettings> {
     let files = claim::config_files(&layout.config_dir, &layout.job);
     let configuration = layout.config_dir.join(&layout.config);
@@ -89,7 +89,7 @@ pub(super) fn settings(layout: &FolderLayout, options: &RunOptions) -> anyhow::R
     })
 }
 
-/// Notes what the data are once they are split, so that a change is noticed when the run is resumed.
+/// Notes the checksum of the data after they were split, so that a change is detected when the run is resumed.
 pub(super) fn note_data(output: &Path, file: &mut RunFile, shards: &[PathBuf]) {
     if file.settings.data_checksum.is_some() {
         return;
@@ -101,19 +101,19 @@ pub(super) fn note_data(output: &Path, file: &mut RunFile, shards: &[PathBuf]) {
             Ok(claim::write(output, file)?)
         });
     if let Err(error) = noted {
-        eprintln!("canoe run: a later change of the data will not be noticed: {error:#}");
+        eprintln!("canoe run: a later change of the data will not be detected: {error:#}");
     }
 }
 
-/// The flags that decide what a pass computes. How many passes there are and which of them stay can change when a run is
-/// resumed.
+/// The flags that determine the result of a pass. The number of passes, and which of them are kept, may change when a run
+/// is resumed.
 fn deciding(flags: &[String]) -> Vec<String> {
     let length = ["--keep=", "--patience=", "--best_by="];
     let decides = |flag: &&String| !length.iter().any(|name| flag.starts_with(name));
     flags.iter().filter(decides).cloned().collect()
 }
 
-/// Claims the output folder and says in one line what becomes of what is there.
+/// Claims the output folder and prints in one line what happens to the results in it.
 pub(super) fn begin(
     output: &Path,
     settings: RunSettings,
@@ -124,7 +124,7 @@ pub(super) fn begin(
     let create = || {
         std::fs::create_dir_all(output).with_context(|| {
             format!(
-                "create the output folder {}; if something else is there under this name, move it away",
+                "create the output folder {}; if something else has this name, move it away",
                 output.display()
             )
         })
@@ -148,7 +148,7 @@ pub(super) fn begin(
     create()?;
     let mut owner = claim()?;
     let found = match claim::read(output) {
-        // Whatever it was, it is moved aside.
+        // --fresh: the contents are moved aside, whatever they are.
         Err(ClaimError::Damaged { .. }) if wanted.fresh => None,
         found => found?,
     };

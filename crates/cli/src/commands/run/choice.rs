@@ -1,4 +1,4 @@
-//! What `canoe run` runs: the configuration, which is always named, and its data.
+//! Chooses what `canoe run` runs: the configuration, which is always printed, and its data.
 
 use std::io::{BufRead, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -14,8 +14,8 @@ use run::local::{FolderLayout, FolderOptions, LayoutError};
 use trainer::best::Measure;
 use trainer::pass_directory;
 
-/// Reads a job folder: asks for the configuration if there are several and a person is there, and looks for data where the
-/// configuration says, if they are not where a job folder has them.
+/// Reads a job folder. If there are several configurations, asks the user on a terminal. If the data are not where a job
+/// folder has them, searches the paths that the configuration names.
 pub(super) fn layout(
     job: &Path,
     nodes: u32,
@@ -183,7 +183,7 @@ pub(super) fn check_measure(
     }
 }
 
-/// Refuses to start after a pass whose model is not there, or is to be moved aside, before a run moves or starts anything.
+/// Refuses to start after a pass whose model is missing or would be moved aside, before a run moves or starts anything.
 pub(super) fn check_start(
     output: &Path,
     start: u64,
@@ -213,17 +213,17 @@ pub(super) fn check_start(
     let missing = missing.display();
     match pass_directory::newest(output) {
         Some(newest) => anyhow::bail!(
-            "--start-pass {start} continues from {missing}, which is not there; the newest model is {}, so --start-pass {} would continue from it",
+            "--start-pass {start} continues from {missing}, which does not exist; the newest model is {}, so --start-pass {} would continue from it",
             pass_directory::name(newest, None),
             newest + 1
         ),
         None => anyhow::bail!(
-            "--start-pass {start} continues from {missing}, which is not there, and neither is any other model; leave the flag out"
+            "--start-pass {start} continues from {missing}, which does not exist, and there is no other model; leave the flag out"
         ),
     }
 }
 
-/// Says which configuration runs, and which others there are.
+/// Prints which configuration runs, and which others there are.
 fn name(job: &Path, layout: &FolderLayout, named: bool) -> anyhow::Result<()> {
     let chosen = layout.config_dir.join(&layout.config);
     let root = std::fs::canonicalize(job).context("find the job folder")?;

@@ -1,4 +1,4 @@
-//! What every trainer would refuse is refused before a run moves earlier results or starts a process.
+//! Refuses, before a run moves earlier results or starts a process, what every trainer would refuse.
 
 use std::path::{Path, PathBuf};
 
@@ -73,7 +73,7 @@ pub(super) fn check(
     Ok(None)
 }
 
-/// Whether the model is there that the run is to start from.
+/// Checks that the model to start from exists.
 fn check_model(flags: &Flags) -> anyhow::Result<()> {
     let model = flags.text("init_model_path");
     // Another path is relative to the folder of a node.

@@ -153,7 +153,8 @@ def provider(input_types=None, should_shuffle=None, pool_size=-1, min_pool_size=
         tuples in the order of the inputs).
     should_shuffle: whether samples are shuffled; None shuffles training data only.
     pool_size: draw samples at random from a pool of so many; -1 takes the whole pass.
-    min_pool_size: fill the pool of an unlimited `pool_size` only so far; -1 fills it.
+    min_pool_size: if `pool_size` is unlimited, the pool holds so many samples, at least 16 batches; -1 holds the whole
+        pass.
     can_over_batch_size: whether the last sample of a batch may exceed the batch size.
     calc_batch_size: a function of a sample that returns how much of the batch it takes; by default every sample takes
         1.

@@ -39,7 +39,7 @@ def evaluator_base(input, type, label=None, weight=None, name=None, chunk_scheme
     type: name of the type, such as `classification_error`.
     info: the layer with the query of each sample (`pnpair`).
     chunk_*, num_*, excluded_*, classification_*, positive_*, dict_file, result_file, delimited, top_k: as in the
-        others.
+        other functions.
     """
     inputs = list(input) if isinstance(input, (list, tuple)) else [input]
     inputs += [each for each in (label, info, weight) if each is not None]

@@ -93,9 +93,9 @@ def define_native_data_sources(train_list, test_list, format, slots=None, dictio
 
     train_list, test_list: a file with the name of one data file per line, or a list of data files; None: no such data.
     format: `bow`, `libsvm` or `csv`.
-    slots: a list of `native_…` calls: what becomes of the parts of a line. bow has a default: a bag of words, then a
-        label.
-    dictionary: bow: a file with a word at the start of each line; what follows a tab is ignored. The number of the
+    slots: a list of `native_…` calls, which say how the parts of a line are used. bow has a default: a bag of words,
+        then a label.
+    dictionary: bow: a file with a word at the start of each line; text after a tab is ignored. The number of the
         line, from 0, is the id of the word.
     unknown: bow: the id of words that are not in the dictionary.
     classes: bow: number of classes of the default label.

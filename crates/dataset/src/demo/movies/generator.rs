@@ -144,7 +144,7 @@ impl World {
     }
 }
 
-/// A generated file, and what its lines do not say but the ratings follow from.
+/// A generated file, and the hidden traits from which ratings are computed.
 struct Population<T> {
     text: String,
     /// One per line.

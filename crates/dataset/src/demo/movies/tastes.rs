@@ -1,4 +1,4 @@
-//! The tastes that the ratings of the generated data follow from.
+//! The tastes from which the ratings of the generated data are computed.
 //!
 //! A rating is the sum of: how good the movie is, how generous the user is, what people of the user's gender, age and
 //! occupation think of the movie's genres, what this user thinks of them, how well the hidden traits of both fit,
@@ -81,7 +81,7 @@ pub(super) struct MovieNature {
 }
 
 impl MovieNature {
-    /// A movie of these genres, whose title promises `title` stars more than others.
+    /// A movie of these genres, whose title adds `title` stars to its ratings.
     pub(super) fn new(genres: Vec<usize>, title: f64, random: &mut SeededRandom) -> Self {
         Self {
             quality: title + QUALITY * random.normal(),

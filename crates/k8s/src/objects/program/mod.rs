@@ -1,6 +1,7 @@
-//! The program of a job whose image has none: an init step that takes it from the volume, and the commands that bring it there.
+//! The program of a job whose image has none: an init container copies it from the volume, and `canoe job submit` copies
+//! it to the volume.
 //!
-//! The image needs python3 and nothing else of ours. Python is what checks the program before it runs for the first time.
+//! The image only needs python3, which checks the program before it runs for the first time.
 
 use serde_json::{Value, json};
 
@@ -15,7 +16,7 @@ pub(crate) const CONTAINER: &str = "program";
 const INSTALL: &str = include_str!("install.py");
 const RECEIVE: &str = include_str!("receive.py");
 
-/// The word that starts canoe in a pod of this job.
+/// The path or name of canoe in the pods of this job.
 pub fn command(program: Option<&Program>) -> String {
     match program {
         None => FILE.to_owned(),
@@ -28,7 +29,8 @@ fn python(script: &str, arguments: &[String]) -> Vec<String> {
     head.into_iter().chain(arguments.iter().cloned()).collect()
 }
 
-/// Takes the program to the pod's own disk, as soon as it is on the volume, checks it, and proves that it runs.
+/// The command of the init container: waits for the program on the volume, copies it to the pod's own disk, checks it,
+/// and runs it once.
 pub fn install(job: &JobFile, program: &Program, patience: u32) -> Vec<String> {
     python(
         INSTALL,
@@ -41,7 +43,7 @@ pub fn install(job: &JobFile, program: &Program, patience: u32) -> Vec<String> {
     )
 }
 
-/// Receives the program on the volume; speaks as `canoe data receive` does.
+/// The command that receives the program on the volume, with the protocol of `canoe data receive`.
 pub fn receive(job: &JobFile, program: &Program) -> Vec<String> {
     python(RECEIVE, &[folder(job, program)])
 }
@@ -50,7 +52,7 @@ fn folder(job: &JobFile, program: &Program) -> String {
     format!("{JOB_PATH}/{}/{}", job.name, program.folder())
 }
 
-/// The place of the program in a pod.
+/// The volume mount of the program.
 pub fn mount() -> Value {
     json!({"name": "program", "mountPath": PROGRAM_PATH})
 }
@@ -77,7 +79,7 @@ pub fn add(spec: &mut Value, job: &JobFile, program: Option<&Program>, patience:
     spec["initContainers"] = std::iter::once(step).chain(others).collect();
 }
 
-/// The same without the init step, for a pod into which the program is still to be brought.
+/// The same without the init container, for the pod that receives the program.
 pub fn carry(spec: &mut Value, program: &Program) {
     for part in ["initContainers", "containers"] {
         let containers = spec.get_mut(part).and_then(Value::as_array_mut);

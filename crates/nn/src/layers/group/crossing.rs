@@ -1,4 +1,4 @@
-//! How rows outside the group become rows of the wide graph, and these rows of a step.
+//! Maps the rows of layers outside a group to rows of its wide graph, and these to rows of a step.
 
 use std::ops::Range;
 use std::sync::Arc;

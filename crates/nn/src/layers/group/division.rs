@@ -1,4 +1,5 @@
-//! Divides the layers of a recurrent group into those that need a step after another and those that do not.
+//! Divides the layers of a recurrent group into those that must run step by step and those that can run for all steps at
+//! once.
 //!
 //! A layer belongs *before* the steps if it depends on no memory: it is computed for all steps at once. It belongs
 //! *after* them if no memory depends on it. What remains is the step itself. Terms of mixed and fully connected layers
@@ -29,7 +30,7 @@ pub(super) struct Division {
     pub fixed: Vec<(String, usize)>,
 }
 
-/// What the division has to know of a layer.
+/// The properties of a layer that decide where it runs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Nature {
     pub reads: Reads,

@@ -1,4 +1,4 @@
-//! Generation: a group that makes its own input, word by word, and keeps the best sequences (beam search).
+//! Generation: a group that produces its own input, word by word, and keeps the best sequences (beam search).
 //!
 //! Every step computes one row per path that is still open. Each path is continued by its `beam` most probable words;
 //! of all continuations of a sample the `beam` best stay open. A path is complete when it ends with the word that ends
@@ -42,7 +42,7 @@ pub(super) struct Generator {
 pub(super) struct Choice<'a> {
     /// The layer whose output is the chosen word.
     pub word: &'a LayerConfig,
-    /// The layer that says whether a sequence ends.
+    /// The layer whose output decides whether a sequence ends.
     pub end: &'a LayerConfig,
 }
 

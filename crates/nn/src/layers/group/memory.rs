@@ -1,4 +1,4 @@
-//! Memories: what a step sees of the step before it, and of a boot in the first one.
+//! Memories: the values that a step reads from the previous step; in the first step, those of the boot layer.
 
 use crate::activation::Activation;
 use crate::domain::Layout;
@@ -108,7 +108,7 @@ impl Memory {
         }
     }
 
-    /// Checks that what is remembered is a sequence if the memory is one.
+    /// Checks that the remembered layer is a sequence if and only if the memory is one.
     pub(super) fn check(&self, layout: &Layout) -> Result<(), LayerError> {
         if layout.sequences.is_some() == self.is_sequence {
             return Ok(());
@@ -123,7 +123,7 @@ impl Memory {
         )))
     }
 
-    /// Copies what the step before left for the units that still run.
+    /// Copies the rows of the previous step for the units that still run.
     pub(super) fn carry(
         &self,
         before: &Graph,
@@ -139,7 +139,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Adds the gradient of a step to what the step before left.
+    /// Adds the gradient of a step to that of the rows of the previous step.
     pub(super) fn carry_back(&self, before: &mut Graph, node: usize, units: usize, grad: &Output) {
         let target = &mut before.outputs[node];
         if !target.wants_grad || !matches!(target.data, OutputValues::Dense(_)) {

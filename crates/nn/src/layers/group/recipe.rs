@@ -1,4 +1,5 @@
-//! What a recurrent group is built from, and rebuilt from for every further step.
+//! The description from which a recurrent group is built, and from which further steps are built when sequences are
+//! longer.
 
 use std::sync::Arc;
 
@@ -81,7 +82,7 @@ struct Described<'a> {
 /// A group that was read from its description.
 pub(super) struct BuiltGroup {
     pub(super) recipe: Recipe,
-    /// What runs once for all steps.
+    /// The layers that run once for all steps.
     pub(super) wide: Graph,
     /// The graph of the first step.
     pub(super) frame: Graph,

@@ -1,4 +1,4 @@
-//! One batch through a recurrent group: forward and backward.
+//! Runs a recurrent group on one batch, forward and backward.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::noise::Noise;
 use crate::output::{Output, OutputValues};
 use crate::product::PackedWeights;
 
-/// What the last forward decided.
+/// The state of the last forward, for backward.
 #[derive(Debug, Default)]
 pub(super) struct GroupRun {
     /// Whether each input is a copy, because an earlier one is the same layer.

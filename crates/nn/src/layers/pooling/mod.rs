@@ -1,4 +1,4 @@
-//! From many rows to one: maximum, average and ends of sequences.
+//! Pooling: layers that reduce a sequence to one row: its maximum, average, first or last row.
 
 pub(crate) mod average;
 pub(crate) mod last;

@@ -1,7 +1,8 @@
 //! csv: fields between separators, one sample per line; columns become dense vectors and integers.
 //!
-//! All lines of a file have as many fields as its first. Columns are named by the header, if there is one, or by number. A field may be in double quotes, with `""` for a
-//! quote in it; it cannot contain a line end. Blanks around numbers do not matter.
+//! All lines of a file have as many fields as its first. Columns are named by the header, if there is one, or by number.
+//! A field may be in double quotes, with `""` for a quote in it; it cannot contain a line end. Blanks around numbers do
+//! not matter.
 
 use super::format::{LineError, LineFormat, shown, slot};
 use super::{ColumnName, Declaration, Part, number};
@@ -12,7 +13,7 @@ use crate::data::table::{Column, ElementKind, SlotType};
 pub(super) struct Csv {
     slots: Vec<SlotType>,
     wanted: Vec<Vec<ColumnName>>,
-    /// Of each slot, whether anybody uses it; the others are zeros, and their columns may be missing.
+    /// For each slot, whether a layer uses it; the other slots are zeros, and their columns may be missing.
     needed: Vec<bool>,
     /// For each field that a slot uses, in order of fields: its index, its slot and its index in the slot.
     takes: Vec<Take>,
@@ -127,7 +128,7 @@ impl Csv {
     }
 }
 
-/// Says which name of the header was meant, if one is near.
+/// The message about a missing column, with the name of the header that is closest to it, if one is.
 fn missing_column(name: &str, names: &[Vec<u8>]) -> String {
     let known: Vec<_> = names
         .iter()

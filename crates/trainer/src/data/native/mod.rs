@@ -229,7 +229,7 @@ fn arrange(parts: Vec<Part>, inputs: &[DataInput]) -> Result<Vec<Part>, String> 
     }
     if !unnamed.is_empty() {
         let spare = unnamed.len();
-        return Err(format!("{spare} of its slots have no data layer to go to"));
+        return Err(format!("{spare} of its slots belong to no data layer"));
     }
     Ok(arranged)
 }
@@ -274,7 +274,7 @@ mod tests {
         assert_eq!(reason(vec![label(None, 1)]), "data layer b has no slot");
         assert_eq!(
             reason(vec![label(None, 1); 3]),
-            "1 of its slots have no data layer to go to"
+            "1 of its slots belong to no data layer"
         );
     }
 }

@@ -1,7 +1,7 @@
 //! v1's data source of type `simple`: lines of a label and a fixed number of values, separated by single blanks.
 //!
 //! The number of values is `feat_dim * (2 * context_len + 1)`. The first data layer gets the values, the second the label;
-//! as in v1, it is the layer that uses a label that knows which labels exist.
+//! as in v1, the range of labels is checked by the layer that uses the label.
 
 use config::DataConfig;
 
