@@ -279,6 +279,7 @@ def check_calls(program):
 
 SERVICES = {
     "cloudformation": ["cloudformation"], "ec2": ["ec2"], "ecr": ["ecr"], "eks": ["eks"], "elasticfilesystem": ["efs"],
+    "autoscaling": ["autoscaling"],
     "elasticloadbalancing": ["elb", "elbv2"], "iam": ["iam"], "kms": ["kms"], "logs": ["logs"], "route53": ["route53"],
     "s3": ["s3"], "servicequotas": ["service-quotas"], "ssm": ["ssm"], "sts": ["sts"], "tagging": ["resourcegroupstaggingapi"],
 }

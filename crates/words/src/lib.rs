@@ -15,6 +15,7 @@
 //! - [`process`]: roles and processes.
 //! - [`random`]: the generator for everything that must be a function of a seed.
 //! - [`result`]: the result of a training in words.
+//! - [`shell`]: words of commands that are proposed to a person.
 //! - [`statistics`]: how the values of a parameter are distributed.
 //! - [`status`]: the state of a process at one moment.
 
@@ -30,5 +31,6 @@ pub mod metrics;
 pub mod process;
 pub mod random;
 pub mod result;
+pub mod shell;
 pub mod statistics;
 pub mod status;

@@ -30,6 +30,7 @@ pub(super) fn stacks(scope: PolicyScope<'_>) -> Vec<Grant> {
         "cloudformation:DescribeStacks",
         "cloudformation:DetectStackDrift",
         "cloudformation:DetectStackResourceDrift",
+        "cloudformation:ListStackResources",
     ];
     looks.extend(&changes[1..]);
     let mut others = Grant::allow("StacksOfOthers", &changes, own.clone()).when(scope.of_others());
