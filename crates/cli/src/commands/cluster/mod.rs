@@ -294,7 +294,12 @@ async fn show_status(folder: &AssetFolder, drift: bool, form: Form) -> anyhow::R
             .filter_map(|pem| credentials::days_left(&pem, now))
             .min();
     }
-    if view.endpoint.is_some()
+    if view.endpoint.is_some() && !folder.path("kubeconfig").exists() {
+        tell(&format!(
+            "warning: the nodes cannot be counted: the folder has no kubeconfig; `{}` writes it",
+            shown(folder, "kubeconfig")
+        ));
+    } else if view.endpoint.is_some()
         && let Some(api) = own_api_server(folder, &spec)?
     {
         match api.ready_nodes().await {

@@ -8,13 +8,13 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::cloud::{Cloud, CloudError, StackView};
+use crate::cloud::{Cloud, CloudError};
 use crate::command::boundary;
 use crate::command::own::{self, StackOwner};
 use crate::ownership::{Tags, Thing, is_ours, stranger};
 use crate::spec::ClusterSpec;
 use crate::statuses::{ResourceStatus, StackStatus};
-use crate::template::{Render, Stack, render};
+use crate::template::{Render, Stack, StackLayer, render};
 
 /// What is there under the names that the stacks want.
 #[derive(Debug, Default)]
@@ -51,15 +51,10 @@ pub(in crate::command) async fn in_use(
         .taken
         .extend(boundary::foreign(cloud, spec).await?.map(other));
     for stack in render(spec, &Render::default()) {
-        let view = match own::find(cloud, spec, stack.layer).await? {
-            StackOwner::Ours(view) => {
-                found.there.push(stack.name.clone());
-                Some(view)
-            }
-            _ => None,
-        };
-        let given = given_names(&stack);
-        for one in of_others(cloud, view.as_ref(), given).await? {
+        if let StackOwner::Ours(_) = own::find(cloud, spec, stack.layer).await? {
+            found.there.push(stack.name.clone());
+        }
+        for one in of_others(cloud, spec, stack.layer, given_names(&stack)).await? {
             match one.kind {
                 NameKind::LogGroup if is_left(&one, spec) => found.left_logs = Some(one.name),
                 _ => found.taken.push(in_the_way(&one, spec)),
@@ -143,59 +138,62 @@ fn given_names(stack: &Stack) -> Vec<GivenName> {
     resources.filter_map(named).collect()
 }
 
-/// Which of these names things have that are no resources of this stack of ours.
+/// Which of these names things have that are no resources of the stack of this layer.
 async fn of_others(
     cloud: &impl Cloud,
-    stack: Option<&StackView>,
+    spec: &ClusterSpec,
+    layer: StackLayer,
     given: Vec<GivenName>,
 ) -> Result<Vec<TakenName>, CloudError> {
-    let held = held(cloud, stack).await?;
-    let open: Vec<GivenName> = given
-        .into_iter()
-        .filter(|one| !held.contains(&one.resource))
-        .collect();
+    let Some(held) = held(cloud, spec, layer).await? else {
+        return Ok(Vec::new());
+    };
+    let open = given.iter().filter(|one| !held.contains(&one.resource));
     let mut taken = Vec::new();
-    for one in &open {
+    for one in open {
         taken.extend(look(cloud, one).await?.map(|thing| (one, thing)));
     }
     if taken.is_empty() {
         return Ok(Vec::new());
     }
-    // A stack that is being made may have made it meanwhile.
-    let held = self::held(cloud, stack).await?;
-    let others = taken
-        .into_iter()
-        .filter(|(one, _)| !held.contains(&one.resource));
+    // Another machine may have begun to make the stack meanwhile.
+    let held = self::held(cloud, spec, layer).await?;
+    let others = taken.into_iter().filter(|(one, _)| {
+        let held = held.as_ref();
+        held.is_some_and(|held| !held.contains(&one.resource))
+    });
     Ok(others.map(|(_, thing)| thing).collect())
 }
 
-/// Logical ids of what the stack has.
+/// Logical ids of what our stack of this layer has; `None` while it is at work, since what it has is not settled then.
 async fn held(
     cloud: &impl Cloud,
-    stack: Option<&StackView>,
-) -> Result<BTreeSet<String>, CloudError> {
-    let Some(stack) = stack else {
-        return Ok(BTreeSet::new());
+    spec: &ClusterSpec,
+    layer: StackLayer,
+) -> Result<Option<BTreeSet<String>>, CloudError> {
+    let StackOwner::Ours(stack) = own::find(cloud, spec, layer).await? else {
+        return Ok(Some(BTreeSet::new()));
     };
+    if stack.status.is_busy() {
+        return Ok(None);
+    }
     if matches!(
         stack.status,
         StackStatus::ReviewInProgress | StackStatus::RollbackComplete
     ) {
-        return Ok(BTreeSet::new());
+        return Ok(Some(BTreeSet::new()));
     }
-    let resources = cloud.stack_resources(&stack.id).await?;
-    let there = |status: &ResourceStatus| {
-        // What a stack that is at work gives up may still be there for a moment.
-        stack.status.is_busy()
-            || !matches!(
-                status,
-                ResourceStatus::CreateFailed
-                    | ResourceStatus::DeleteComplete
-                    | ResourceStatus::DeleteSkipped
-            )
+    let gone = |status: &ResourceStatus| {
+        matches!(
+            status,
+            ResourceStatus::CreateFailed
+                | ResourceStatus::DeleteComplete
+                | ResourceStatus::DeleteSkipped
+        )
     };
-    let kept = resources.into_iter().filter(|one| there(&one.status));
-    Ok(kept.map(|one| one.id).collect())
+    let resources = cloud.stack_resources(&stack.id).await?.into_iter();
+    let kept = resources.filter(|one| !gone(&one.status));
+    Ok(Some(kept.map(|one| one.id).collect()))
 }
 
 /// The thing that has this name, if there is one.
@@ -284,5 +282,46 @@ fn in_the_way(one: &TakenName, spec: &ClusterSpec) -> String {
             "{}; choose another name, or remove it yourself",
             stranger(&format!("{what} {name}"), tags, spec)
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::matrix;
+
+    /// Inside a thing of ours, or of the user's: an add-on of the cluster, a key pair, a record in a zone.
+    const NOT_OF_THE_ACCOUNT: [(&str, &str); 4] = [
+        ("AWS::EC2::Instance", "KeyName"),
+        ("AWS::EKS::Addon", "AddonName"),
+        ("AWS::EKS::Addon", "ClusterName"),
+        ("AWS::Route53::RecordSet", "Name"),
+    ];
+
+    /// A resource that gets a name by its template is looked for before it is made.
+    #[test]
+    fn every_name_that_a_template_gives_is_looked_at() {
+        let mut seen = BTreeSet::new();
+        for (case, spec) in matrix::cases() {
+            for stack in render(&spec, &Render::default()) {
+                let resources = stack.body["Resources"].as_object().unwrap();
+                for (id, resource) in resources {
+                    let kind = resource["Type"].as_str().unwrap();
+                    for (property, value) in resource["Properties"].as_object().unwrap() {
+                        let pair = (kind, property.as_str());
+                        let known = NAMED.iter().any(|(kind, name, _)| pair == (*kind, *name));
+                        let names = property.ends_with("Name") && value.is_string();
+                        assert!(
+                            !names || known || NOT_OF_THE_ACCOUNT.contains(&pair),
+                            "{case}: {id}: {property}"
+                        );
+                        if known {
+                            seen.insert(pair.0.to_owned());
+                        }
+                    }
+                }
+            }
+        }
+        assert_eq!(seen.len(), NAMED.len(), "{seen:?}");
     }
 }
