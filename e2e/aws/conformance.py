@@ -55,6 +55,8 @@ EXPECTED = [
     ("cloudformation", "DeleteChangeSet", SET),
     ("cloudformation", "DeleteStack", STACK),
     ("cloudformation", "UpdateTerminationProtection", {**STACK, "EnableTerminationProtection": True}),
+    ("cloudformation", "ListStackResources", STACK),
+    ("cloudformation", "ListStackResources", {**STACK, "NextToken": "page two"}),
     ("cloudformation", "DetectStackDrift", STACK),
     ("cloudformation", "DescribeStackDriftDetectionStatus", {"StackDriftDetectionId": "d-1"}),
     ("ec2", "DescribeAvailabilityZones", {"Filters": [{"Name": "state", "Values": ["available"]}]}),
@@ -73,6 +75,8 @@ EXPECTED = [
     ("ssm", "GetParameters", {"Names": ["/aws/service/debian/release/12/latest/amd64"]}),
     ("ec2", "DescribeInstances", {"Filters": [{"Name": "instance-id", "Values": ["i-1"]}]}),
     ("ec2", "TerminateInstances", {"InstanceIds": ["i-1"]}),
+    ("ec2", "DescribeLaunchTemplates", {"Filters": [{"Name": "launch-template-name", "Values": ["demo-workers"]}]}),
+    ("autoscaling", "DescribeAutoScalingGroups", {"AutoScalingGroupNames": ["demo-workers"]}),
     ("ec2", "DescribeVpcs", VPC),
     ("ec2", "DeleteVolume", {"VolumeId": "vol-1"}),
     ("elbv2", "DescribeLoadBalancers", {}),
@@ -116,6 +120,7 @@ EXPECTED = [
     ("kms", "ScheduleKeyDeletion", {"KeyId": ARN, "PendingWindowInDays": 7}),
     ("sts", "GetCallerIdentity", {}),
     ("iam", "GetRole", {"RoleName": "demo-us-west-2-workers"}),
+    ("iam", "GetInstanceProfile", {"InstanceProfileName": "demo-us-west-2-workers"}),
     ("iam", "GetPolicy", POLICY),
     ("iam", "GetPolicyVersion", {**POLICY, "VersionId": "v1"}),
     ("iam", "ListPolicyVersions", POLICY),
@@ -136,6 +141,7 @@ EXPECTED = [
 # First answers that have a second page, or that lead to a further request; all others are empty.
 ANSWERS = {
     ("cloudformation", "DescribeChangeSet"): "<R><DescribeChangeSetResult><NextToken>page two</NextToken></DescribeChangeSetResult></R>",
+    ("cloudformation", "ListStackResources"): "<R><ListStackResourcesResult><NextToken>page two</NextToken></ListStackResourcesResult></R>",
     ("elbv2", "DescribeLoadBalancers"): f"<R><LoadBalancers><member><VpcId>vpc-1</VpcId><LoadBalancerArn>{BALANCER}"
                                         "</LoadBalancerArn></member></LoadBalancers><NextMarker>more</NextMarker></R>",
     ("elb", "DescribeLoadBalancers"): "<R><LoadBalancerDescriptions><member><VPCId>vpc-1</VPCId><LoadBalancerName>classic"
@@ -279,6 +285,7 @@ def check_calls(program):
 
 SERVICES = {
     "cloudformation": ["cloudformation"], "ec2": ["ec2"], "ecr": ["ecr"], "eks": ["eks"], "elasticfilesystem": ["efs"],
+    "autoscaling": ["autoscaling"],
     "elasticloadbalancing": ["elb", "elbv2"], "iam": ["iam"], "kms": ["kms"], "logs": ["logs"], "route53": ["route53"],
     "s3": ["s3"], "servicequotas": ["service-quotas"], "ssm": ["ssm"], "sts": ["sts"], "tagging": ["resourcegroupstaggingapi"],
 }

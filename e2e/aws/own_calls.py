@@ -13,7 +13,7 @@ CLIENT = pathlib.Path(__file__).resolve().parents[2] / "crates/provision/src/aws
 
 # S3's permissions are not named like its operations.
 S3_PERMISSIONS = {"ListObjectsV2": ["ListBucket"], "Delete": ["DeleteObject", "DeleteBucket"]}
-SERVICES = ["cloudformation", "ec2", "ecr", "eks", "elasticfilesystem", "elasticloadbalancing", "iam", "kms", "logs", "route53",
+SERVICES = ["autoscaling", "cloudformation", "ec2", "ecr", "eks", "elasticfilesystem", "elasticloadbalancing", "iam", "kms", "logs", "route53",
             "servicequotas", "ssm", "sts", "tag"]
 
 # Action, and the state of the thing that it is about: see `facts`. "eks", "self-managed", "dns" and "images" name the
@@ -24,10 +24,11 @@ CALLS = [
     ("cloudformation:DescribeChangeSet", "stack"), ("cloudformation:DescribeStackDriftDetectionStatus", "any"),
     ("cloudformation:DescribeStackEvents", "stack"), ("cloudformation:DescribeStacks", "stack"),
     ("cloudformation:DetectStackDrift", "stack"), ("cloudformation:ExecuteChangeSet", "reviewed stack"),
-    ("cloudformation:ExecuteChangeSet", "stack"), ("cloudformation:UpdateTerminationProtection", "stack"),
+    ("cloudformation:ExecuteChangeSet", "stack"), ("cloudformation:ListStackResources", "stack"), ("cloudformation:UpdateTerminationProtection", "stack"),
     ("ec2:DeleteNetworkInterface", "kubernetes"), ("ec2:DeleteSecurityGroup", "kubernetes"), ("ec2:DeleteVolume", "ours"),
     ("ec2:DescribeAddresses", "any"), ("ec2:DescribeAvailabilityZones", "any"),
     ("ec2:DescribeInstanceTypeOfferings", "any"), ("ec2:DescribeKeyPairs", "any"),
+    ("autoscaling:DescribeAutoScalingGroups", "any self-managed"), ("ec2:DescribeLaunchTemplates", "any"),
     ("ec2:DescribeInstances", "any self-managed"), ("ec2:DescribeSubnets", "any"),
     ("ec2:TerminateInstances", "ours self-managed"), ("ssm:GetParameters", "image self-managed"),
     ("ec2:DescribeNetworkInterfaces", "any"), ("ec2:DescribeSecurityGroups", "any"), ("ec2:DescribeVolumes", "any"),
@@ -40,7 +41,8 @@ CALLS = [
     ("elasticfilesystem:DescribeMountTargets", "untagged"),
     ("elasticloadbalancing:DeleteLoadBalancer", "kubernetes"), ("elasticloadbalancing:DescribeLoadBalancers", "any"),
     ("elasticloadbalancing:DescribeTags", "any"),
-    ("iam:GetPolicy", "boundary"), ("iam:GetPolicyVersion", "boundary"), ("iam:GetRole", "roles"), ("iam:SimulatePrincipalPolicy", "any"),
+    ("iam:GetPolicy", "boundary"), ("iam:GetPolicyVersion", "boundary"), ("iam:GetRole", "roles"), ("iam:GetInstanceProfile", "profiles self-managed"),
+    ("iam:SimulatePrincipalPolicy", "any"),
     ("kms:DescribeKey", "any"), ("kms:Encrypt", "key self-managed"), ("kms:ScheduleKeyDeletion", "ours"),
     ("logs:DeleteLogGroup", "ours eks"), ("logs:DescribeLogGroups", "any eks"), ("logs:ListTagsForResource", "untagged eks"),
     ("route53:GetHostedZone", "zone dns"),

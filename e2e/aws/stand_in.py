@@ -49,12 +49,13 @@ def good_way(place, port):
     listed = inventory(place, port)
     assert {"demo-base", "demo-cluster", "demo-storage", "demo"} <= set(listed), listed
     status = json.loads(place.run("status", "--output", "json"))
-    assert status["endpoint"] and status["file_system"] in listed, status
+    assert status["endpoint"] and status["file_system"] in listed and status["kept"] == [], status
     place.run("scale", "--workers", "5", "--yes", *QUICK)
     name = place.aws(port, "eks", "list-nodegroups", "--cluster-name", "demo")["nodegroups"][0]
     group = place.aws(port, "eks", "describe-nodegroup", "--cluster-name", "demo", "--nodegroup-name", name)
     assert group["nodegroup"]["scalingConfig"]["desiredSize"] == 5, group
-    place.run("scale", "--workers", "99", "--yes", ok=False)
+    said = place.run("scale", "--workers", "99", "--yes", ok=False)
+    assert "--workers 99 is more than workers.max" in said and "cluster.yaml:" not in said, said
     assert "count: 5" in (place.directory / "cluster/cluster.yaml").read_text()
     place.run("kubeconfig", "--merge")
     assert (place.directory / ".kube/config").is_file()
@@ -155,7 +156,7 @@ def permanent(place, path):
     other["clusters"][0]["cluster"]["server"] = place.cluster.here.replace("127.0.0.1", "localhost")
     config.write_text(json.dumps(other))
     said = place.run("scale", "--auto", "--yes", *QUICK, ok=False)
-    assert "is not the one of" in said and "canoe cluster kubeconfig" in said, said
+    assert "is not the one of" in said and re.search("canoe cluster --dir .* kubeconfig`", said), said
     # A canoe that was moved since: this one makes the token.
     moved = good.replace(json.dumps(place.canoe), '"/moved/away/canoe"')
     assert moved != good
@@ -345,6 +346,15 @@ def broken_stack(place, port):
     assert "an EKS cluster demo exists" in said and "nothing was changed" in said, said
     assert inventory(place, port) == before
     place.aws(port, "eks", "delete-cluster", "--name", "demo")
+    template = json.dumps({"InstanceType": "m5.large"})
+    place.aws(port, "ec2", "create-launch-template", "--launch-template-name", "demo-workers", "--launch-template-data", template)
+    for command in (UP, ["validate"]):
+        said = place.run(*command, ok=False)
+        assert "launch template demo-workers carries no tag canoe:cluster-id" in said, said
+    place.run(*DOWN)
+    there = place.aws(port, "ec2", "describe-launch-templates")["LaunchTemplates"]
+    assert [one["LaunchTemplateName"] for one in there] == ["demo-workers"], there
+    place.aws(port, "ec2", "delete-launch-template", "--launch-template-name", "demo-workers")
     place.run(*UP)
     place.run(*DOWN)
     assert inventory(place, port) == []
@@ -449,7 +459,7 @@ def unreachable(place, port):
     assert "the nodes cannot be counted: the API server https://127.0.0.1:1" in place.run("status")
     said = place.run("down", "--yes", "--force", *QUICK)
     assert "what is on the volume is not known" in said, said
-    assert f"file system {files} with its data, which costs; deleted by `canoe cluster down --delete-data`" in said, said
+    assert f"file system {files} with its data, which costs; deleted by `canoe cluster --dir {place.directory}/cluster down --delete-data`" in said, said
     assert files in inventory(place, port)
     place.run(*DOWN)
     assert inventory(place, port) == []
@@ -616,6 +626,11 @@ def edited(place, port):
     lock.unlink()
     place.run("kubeconfig", "--merge")
     assert config.is_symlink() and "name: demo" in real.read_text()
+    # What is others' keeps its bytes: types, order, comments.
+    theirs = "# mine\nkind: Config\nclusters:\n- name: web\n  cluster: {server: https://127.0.0.1:1, since: 2024-01-02, ratio: 1.30, on: yes}\n"
+    real.write_text(theirs)
+    place.run("kubeconfig", "--merge")
+    assert real.read_text().startswith(theirs) and "name: demo" in real.read_text(), real.read_text()
     real.write_text("broken: [")
     said = place.run(*DOWN)
     assert "nothing that costs money is left" in said and "entries stay in your kubeconfig" in said, said
@@ -643,6 +658,12 @@ def bad_credentials(place, port):
     place.environment = dict(good, AWS_ENDPOINT_URL="http://127.0.0.1:1")
     code, text = place.run("status", ok=None)
     assert code != 0 and "cannot reach" in text and "AWS_ENDPOINT_URL" in text, text
+    place.environment = dict(good, AWS_ENDPOINT_URL="localhost:4566")
+    code, text = place.run("status", ok=None)
+    assert code != 0 and '"localhost:4566" is not the address of a service (AWS_ENDPOINT_URL' in text, text
+    place.environment = {k: v for k, v in good.items() if not k.startswith(("AWS_ACCESS", "AWS_SECRET"))} | {"AWS_PROFILE": "nosuch"}
+    code, text = place.run("status", ok=None)
+    assert code != 0 and 'AWS_PROFILE names the profile "nosuch"' in text, text
     place.environment = good
     Proxy.fault, Proxy.every = "expired", 1
     code, text = place.run("validate", ok=None)

@@ -9,8 +9,6 @@ use anyhow::Context;
 use run::local::layout::JobData;
 use run::local::{FolderLayout, FolderOptions, workdir};
 
-use crate::commands::shell;
-
 /// The working directories of the simulated trainers. They are deleted when this value is dropped.
 pub(crate) struct SimulationFolders {
     /// Deletes the directories when dropped.
@@ -38,7 +36,7 @@ impl SimulationFolders {
             anyhow::bail!(
                 "{} has no shards yet: split it with `canoe data split {} --shards {nodes}`",
                 job.display(),
-                shell::word(job)
+                words::shell::word(job)
             );
         };
         let root = tempfile::tempdir().context("create working directories")?;

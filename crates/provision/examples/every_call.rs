@@ -12,7 +12,8 @@ use provision::cloud::{ChangeSetRequest, Cloud, CloudError, TemplateSource};
 use provision::policy::Simulation;
 use serde_json::json;
 
-const SERVICES: [&str; 14] = [
+const SERVICES: [&str; 15] = [
+    "autoscaling",
     "cloudformation",
     "ec2",
     "ecr",
@@ -73,6 +74,7 @@ async fn stacks(aws: &Aws) {
     made(aws.delete_change_set("demo-base", "canoe")).await;
     made(aws.delete_stack("demo-base")).await;
     made(aws.protect_stack("demo-base", true)).await;
+    made(aws.stack_resources("demo-base")).await;
     made(aws.detect_drift("demo-base")).await;
     made(aws.drift("d-1")).await;
 }
@@ -89,6 +91,8 @@ async fn machines(aws: &Aws) {
     made(aws.newest_image("/aws/service/debian/release/12/latest/amd64")).await;
     made(aws.machine_tags("i-1")).await;
     made(aws.terminate_machine("i-1")).await;
+    made(aws.launch_template("demo-workers")).await;
+    made(aws.scaling_group("demo-workers")).await;
     made(aws.vpc_tags("vpc-1")).await;
     made(aws.delete_volume("vol-1")).await;
     made(aws.load_balancers("vpc-1")).await;
@@ -132,6 +136,7 @@ async fn buckets_and_keys(aws: &Aws) {
 async fn account(aws: &Aws) {
     made(aws.caller()).await;
     made(aws.role_arn("demo-us-west-2-workers")).await;
+    made(aws.instance_profile_exists("demo-us-west-2-workers")).await;
     let policy = "arn:aws:iam::123456789012:policy/demo-us-west-2-boundary";
     made(aws.policy(policy)).await;
     made(aws.policy_document(policy, "v1")).await;

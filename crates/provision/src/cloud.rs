@@ -14,7 +14,8 @@ use crate::lifecycle::teardown::Interface;
 use crate::ownership::{Tags, Thing};
 use crate::policy::Simulation;
 use crate::statuses::{
-    ChangeAction, ChangeSetStatus, DriftStatus, KeyState, Replacement, StackStatus, VersionSupport,
+    ChangeAction, ChangeSetStatus, DriftStatus, KeyState, Replacement, ResourceStatus, StackStatus,
+    VersionSupport,
 };
 
 /// Why a call failed.
@@ -239,6 +240,15 @@ pub struct StackView {
     pub protected: bool,
 }
 
+/// A resource of a stack.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StackResource {
+    /// Logical id.
+    pub id: String,
+    /// Its state.
+    pub status: ResourceStatus,
+}
+
 /// What a change set would do to one resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
@@ -415,6 +425,11 @@ pub trait Cloud: Send + Sync {
     fn delete_stack(&self, name: &str) -> impl Future<Output = CloudResult<()>> + Send;
     /// Turns protection against deletion on or off.
     fn protect_stack(&self, name: &str, on: bool) -> impl Future<Output = CloudResult<()>> + Send;
+    /// What the stack has made, or has tried to.
+    fn stack_resources(
+        &self,
+        stack: &str,
+    ) -> impl Future<Output = CloudResult<Vec<StackResource>>> + Send;
     /// Starts drift detection; the id is for [`Cloud::drift`].
     fn detect_drift(&self, stack: &str) -> impl Future<Output = CloudResult<String>> + Send;
     /// `None` while it is still being looked at.
@@ -436,6 +451,13 @@ pub trait Cloud: Send + Sync {
     fn vpc_tags(&self, id: &str) -> impl Future<Output = CloudResult<Option<Tags>>> + Send;
     /// Those of these subnets that exist.
     fn subnets(&self, ids: &[String]) -> impl Future<Output = CloudResult<Vec<SubnetView>>> + Send;
+    /// The launch template of this name, if there is one; its id is its name here.
+    fn launch_template(
+        &self,
+        name: &str,
+    ) -> impl Future<Output = CloudResult<Option<Thing>>> + Send;
+    /// The auto-scaling group of this name, if there is one.
+    fn scaling_group(&self, name: &str) -> impl Future<Output = CloudResult<Option<Thing>>> + Send;
     /// Image of the self-managed controller of the cluster with this id, if there is one.
     fn controller_image(
         &self,
@@ -483,6 +505,8 @@ pub trait Cloud: Send + Sync {
     ) -> impl Future<Output = CloudResult<Option<String>>> + Send;
     /// ARN of a role, with its path.
     fn role_arn(&self, name: &str) -> impl Future<Output = CloudResult<Option<String>>> + Send;
+    fn instance_profile_exists(&self, name: &str)
+    -> impl Future<Output = CloudResult<bool>> + Send;
     /// A managed policy, if there is one.
     fn policy(&self, arn: &str) -> impl Future<Output = CloudResult<Option<PolicyView>>> + Send;
     /// The document of one of its versions.

@@ -15,6 +15,7 @@
 //! - [`process`]: roles and processes.
 //! - [`random`]: the generator for everything that must be a function of a seed.
 //! - [`result`]: the result of a training in words.
+//! - [`shell`]: quotes words of commands that messages suggest.
 //! - [`statistics`]: the distribution of a parameter's values.
 //! - [`status`]: the state of a process at one moment.
 
@@ -30,5 +31,6 @@ pub mod metrics;
 pub mod process;
 pub mod random;
 pub mod result;
+pub mod shell;
 pub mod statistics;
 pub mod status;

@@ -10,7 +10,6 @@ use config::command::{self, DumpFormat, DumpPart};
 use config::diagram::DiagramFormat;
 use run::local::layout;
 
-use super::shell;
 use crate::command_output;
 use crate::exit::Exit;
 use crate::form::Form;
@@ -94,7 +93,7 @@ impl File {
                 several.len(),
                 several
                     .iter()
-                    .map(|path| format!("  {}", shell::word(path)))
+                    .map(|path| format!("  {}", words::shell::word(path)))
                     .collect::<Vec<_>>()
                     .join("\n")
             ),

@@ -12,7 +12,6 @@ use anyhow::{Context, Result, bail};
 
 use super::data::fetch_with_bar;
 use super::progress::bytes_bar;
-use super::shell;
 use dataset::checksum::{Checksum, parse_hex};
 use dataset::demo::movies::generator::World;
 use dataset::demo::{quick_start, recommendation};
@@ -195,7 +194,7 @@ fn obtain(from: &str, common: &CommonArgs, known: Option<Checksum>) -> Result<Pa
 
 /// Splits if requested, and prints what can be done next.
 fn finish(common: &CommonArgs, config: &str) -> Result<()> {
-    let mut hint = format!("try: canoe run {}", shell::word(&common.directory));
+    let mut hint = format!("try: canoe run {}", words::shell::word(&common.directory));
     if let Some(shards) = common.shards {
         split_job(&common.directory, shards)?;
         eprintln!("split the training data into {shards} shards");

@@ -7,7 +7,6 @@ use anyhow::Context;
 use clap::Args;
 use words::random::SplitMix64;
 
-use super::shell;
 use crate::exit::Exit;
 
 /// Arguments of `canoe new`.
@@ -59,7 +58,7 @@ pub(crate) fn run(args: &NewArgs) -> anyhow::Result<Exit> {
         folder.display(),
         SAMPLES[0].1 + SAMPLES[1].1
     );
-    println!("try: canoe run {}", shell::word(folder));
+    println!("try: canoe run {}", words::shell::word(folder));
     Ok(Exit::Success)
 }
 

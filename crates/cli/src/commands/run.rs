@@ -33,7 +33,6 @@ use run::local::{
 };
 
 use super::dashboard::Invitation;
-use super::shell;
 use crate::display::Display;
 use crate::exit::Exit;
 use crate::flags::Flags;
@@ -263,7 +262,7 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
             let _ = writeln!(
                 std::io::stderr(),
                 "see it again: canoe dashboard {}",
-                shell::word(&args_job)
+                words::shell::word(&args_job)
             );
         }
     }

@@ -1,8 +1,7 @@
 //! `canoe completions SHELL` and `canoe man DIR`: completions for a shell and manual pages. Flags in the form of v1,
-//! which clap does not parse, are added from their tables. Also quotes paths for commands that messages suggest.
+//! which clap does not parse, are added from their tables.
 
-use std::borrow::Cow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::{Arg, Args, Command};
@@ -25,16 +24,6 @@ pub(crate) struct CompletionsArgs {
 pub(crate) struct ManArgs {
     /// The folder for the pages; it is created.
     directory: PathBuf,
-}
-
-/// A path as a word of a command that can be copied into a shell.
-pub(crate) fn word(path: &Path) -> Cow<'_, str> {
-    let text = path.to_string_lossy();
-    let is_plain = |c: char| c.is_alphanumeric() || "/._-+=:@%,".contains(c);
-    if !text.is_empty() && text.chars().all(is_plain) {
-        return text;
-    }
-    format!("'{}'", text.replace('\'', "'\\''")).into()
 }
 
 /// Prints the completions of a shell.

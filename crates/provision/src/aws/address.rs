@@ -16,7 +16,7 @@ const PAGE: &str = "https://checkip.amazonaws.com/";
 /// Asks AWS which address we come from.
 pub async fn own_address(settings: &AwsSettings) -> Result<Ipv4Addr, CloudError> {
     let failed = |reason: String| CloudError::Unreachable {
-        action: "ask for it".to_owned(),
+        action: "the page of AWS that says it".to_owned(),
         endpoint: PAGE.to_owned(),
         reason,
         connecting: false,

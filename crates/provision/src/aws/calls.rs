@@ -12,7 +12,7 @@ use super::query::{
 };
 use crate::cloud::{
     Caller, ChangeSetId, ChangeSetRequest, ChangeSetView, Cloud, CloudError, NetworkUse, Offer,
-    PolicyView, StackView, SubnetView, TemplateSource, TypeOffer, ZoneView,
+    PolicyView, StackResource, StackView, SubnetView, TemplateSource, TypeOffer, ZoneView,
 };
 use crate::lifecycle::events::StackEvent;
 use crate::lifecycle::teardown::Interface;
@@ -143,6 +143,19 @@ impl Cloud for Aws {
             .map(drop)
     }
 
+    async fn stack_resources(&self, stack: &str) -> CloudResult<Vec<StackResource>> {
+        let asked = params(&[("StackName", stack)]);
+        self.pages((CLOUDFORMATION, "ListStackResources"), &asked, |root| {
+            let all = entries(root, "StackResourceSummaries").into_iter();
+            all.map(|node| StackResource {
+                id: field(node, "LogicalResourceId"),
+                status: field(node, "ResourceStatus").into(),
+            })
+            .collect()
+        })
+        .await
+    }
+
     async fn detect_drift(&self, stack: &str) -> CloudResult<String> {
         let action = "DetectStackDrift";
         let xml = self
@@ -268,6 +281,14 @@ impl Cloud for Aws {
         self.find_subnets(ids).await
     }
 
+    async fn launch_template(&self, name: &str) -> CloudResult<Option<Thing>> {
+        self.find_launch_template(name).await
+    }
+
+    async fn scaling_group(&self, name: &str) -> CloudResult<Option<Thing>> {
+        self.find_scaling_group(name).await
+    }
+
     async fn controller_image(&self, id: &str) -> CloudResult<Option<String>> {
         self.find_controller_image(id).await
     }
@@ -350,6 +371,10 @@ impl Cloud for Aws {
 
     async fn role_arn(&self, name: &str) -> CloudResult<Option<String>> {
         self.find_role(name).await
+    }
+
+    async fn instance_profile_exists(&self, name: &str) -> CloudResult<bool> {
+        self.has_instance_profile(name).await
     }
 
     async fn repository_tags(&self, name: &str) -> CloudResult<Option<Tags>> {

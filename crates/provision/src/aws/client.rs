@@ -81,7 +81,7 @@ impl Aws {
         let config = loader.load().await;
         Ok(Self {
             web,
-            identity: AwsIdentity::new(config.credentials_provider()),
+            identity: AwsIdentity::new(config.credentials_provider(), settings.profile.clone()),
             config,
             region: region.to_owned(),
             budget: Budget::full(),
@@ -122,7 +122,7 @@ impl Aws {
     /// Where a service is reached.
     pub(super) fn endpoint(&self, service: &str) -> Result<String, CloudError> {
         if let Some(url) = self.given_endpoint(service) {
-            return Ok(url.trim_end_matches('/').to_owned());
+            return endpoint::given(&url);
         }
         let kind = HostKind {
             fips: self.config.use_fips().unwrap_or(false),

@@ -3,6 +3,8 @@
 //! `e2e/aws/conformance.py` holds this against the rules that botocore ships, for every service that we
 //! call, in every partition, with and without FIPS and IPv6.
 
+use hyper::Uri;
+
 use crate::cloud::CloudError;
 use crate::partition::{Fips, Global, Partition};
 
@@ -68,6 +70,19 @@ pub fn url(service: &str, region: &str, kind: HostKind) -> Result<String, CloudE
     Ok(format!("https://{host}"))
 }
 
+/// The address of a service that the environment or the profile gives, without a slash at its end.
+pub(super) fn given(url: &str) -> Result<String, CloudError> {
+    let parsed = url.parse::<Uri>().ok();
+    let scheme = parsed.as_ref().and_then(Uri::scheme_str);
+    if matches!(scheme, Some("http" | "https")) {
+        return Ok(url.trim_end_matches('/').to_owned());
+    }
+    Err(CloudError::Settings(format!(
+        "{url:?} is not the address of a service (AWS_ENDPOINT_URL, the variable of that name for a service, or endpoint_url in the \
+         profile): it begins with http:// or https://, and has no spaces, such as http://localhost:4566"
+    )))
+}
+
 /// The region that a service's requests are signed for.
 pub fn signing_region<'a>(service: &str, region: &'a str) -> &'a str {
     global(service, Partition::of(region)).map_or(region, |global| global.signing_region)
@@ -129,6 +144,22 @@ mod tests {
                 signing_region(service, region),
                 signed,
                 "{service} {region}"
+            );
+        }
+    }
+
+    /// It ended with "the response of AWS cannot be read: failed to create canonical request".
+    #[test]
+    fn a_given_address_without_a_scheme_is_named() {
+        assert_eq!(
+            given("http://localhost:4566/").unwrap(),
+            "http://localhost:4566"
+        );
+        for wrong in ["localhost:4566", "127.0.0.1", "ftp://x", "http://a b", ""] {
+            let error = given(wrong).unwrap_err().to_string();
+            assert!(
+                error.contains(&format!("{wrong:?}")) && error.contains("http://"),
+                "{error}"
             );
         }
     }

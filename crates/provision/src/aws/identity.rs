@@ -20,13 +20,19 @@ const EARLY: Duration = Duration::from_secs(5 * 60);
 pub(super) struct AwsIdentity {
     provider: Option<SharedCredentialsProvider>,
     known: Mutex<Option<Credentials>>,
+    /// The profile that the environment names.
+    profile: Option<String>,
 }
 
 impl AwsIdentity {
-    pub(super) fn new(provider: Option<SharedCredentialsProvider>) -> Self {
+    pub(super) fn new(
+        provider: Option<SharedCredentialsProvider>,
+        profile: Option<String>,
+    ) -> Self {
         Self {
             provider,
             known: Mutex::new(None),
+            profile,
         }
     }
 
@@ -60,13 +66,19 @@ impl AwsIdentity {
             return Err(CloudError::Credentials(reason.to_owned()));
         };
         let found = provider.provide_credentials().await;
-        found.map_err(|error| CloudError::Credentials(words(&error)))
+        found.map_err(|error| CloudError::Credentials(words(&error, self.profile.as_deref())))
     }
 }
 
 /// Why there are no credentials. That no place has any is said in a line, not in one for each place.
-fn words(error: &CredentialsError) -> String {
+fn words(error: &CredentialsError, profile: Option<&str>) -> String {
     if matches!(error, CredentialsError::CredentialsNotLoaded(_)) {
+        if let Some(profile) = profile {
+            return format!(
+                "AWS_PROFILE names the profile {profile:?}, which does not exist or has none (`aws configure list-profiles` lists \
+                 those that exist), and none are in the environment, a web identity, or the role of this machine"
+            );
+        }
         return "none are in the environment, a profile, a web identity, or the role of this machine".to_owned();
     }
     chain(error)
@@ -90,14 +102,20 @@ mod tests {
     #[test]
     fn that_there_are_no_credentials_is_one_line() {
         let nothing = CredentialsError::not_loaded("Attempted:\n  Environment: not enabled");
-        let said = words(&nothing);
+        let said = words(&nothing, None);
         assert!(
             !said.contains('\n') && said.contains("environment"),
             "{said}"
         );
-        let wrong = words(&CredentialsError::invalid_configuration(
-            "profile x has no region",
-        ));
+        let named = words(&nothing, Some("nosuch"));
+        assert!(
+            named.contains("AWS_PROFILE names the profile \"nosuch\""),
+            "{named}"
+        );
+        let wrong = words(
+            &CredentialsError::invalid_configuration("profile x has no region"),
+            None,
+        );
         assert!(wrong.contains("profile x has no region"), "{wrong}");
     }
 
@@ -134,7 +152,7 @@ mod tests {
             answers,
         };
         let provider = SharedCredentialsProvider::new(source);
-        (AwsIdentity::new(Some(provider)), asked)
+        (AwsIdentity::new(Some(provider), None), asked)
     }
 
     fn at(seconds: u64) -> SystemTime {

@@ -151,6 +151,15 @@ impl Aws {
         }
     }
 
+    pub(super) async fn has_instance_profile(&self, name: &str) -> CloudResult<bool> {
+        let asked = params(&[("InstanceProfileName", name)]);
+        match self.query(IAM, "GetInstanceProfile", &asked).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.is_missing() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     pub(super) async fn find_policy(&self, arn: &str) -> CloudResult<Option<PolicyView>> {
         match self
             .query(IAM, "GetPolicy", &params(&[("PolicyArn", arn)]))

@@ -1,7 +1,10 @@
 //! Questions about machines, their disks and subnets.
 
+use roxmltree::Node;
+
 use super::client::Aws;
-use super::query::{EC2, entries, field, tags};
+use super::pages::params;
+use super::query::{AUTO_SCALING, EC2, entries, field, tags};
 use crate::cloud::{CloudError, SubnetView};
 use crate::ownership::{ID_TAG, Tags, Thing};
 
@@ -22,6 +25,16 @@ fn filters(all: &[(String, &[&str])]) -> Vec<(String, String)> {
     asked
 }
 
+/// Entries of a list, each with its name and tags.
+fn things(root: Node<'_, '_>, list: &str, name: &str) -> Vec<Thing> {
+    let all = entries(root, list).into_iter();
+    all.map(|node| Thing {
+        id: field(node, name),
+        tags: tags(node),
+    })
+    .collect()
+}
+
 impl Aws {
     pub(super) async fn find_subnets(&self, ids: &[String]) -> CloudResult<Vec<SubnetView>> {
         let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
@@ -37,6 +50,29 @@ impl Aws {
             .collect()
         })
         .await
+    }
+
+    /// One that does not exist is missing in the reply to a filter, and an error when it is asked for by name.
+    pub(super) async fn find_launch_template(&self, name: &str) -> CloudResult<Option<Thing>> {
+        let asked = filters(&[("launch-template-name".to_owned(), &[name])]);
+        let found = self
+            .pages((EC2, "DescribeLaunchTemplates"), &asked, |root| {
+                things(root, "launchTemplates", "launchTemplateName")
+            })
+            .await?;
+        Ok(found.into_iter().find(|thing| thing.id == name))
+    }
+
+    pub(super) async fn find_scaling_group(&self, name: &str) -> CloudResult<Option<Thing>> {
+        let asked = params(&[("AutoScalingGroupNames.member.1", name)]);
+        let found = self
+            .pages(
+                (AUTO_SCALING, "DescribeAutoScalingGroups"),
+                &asked,
+                |root| things(root, "AutoScalingGroups", "AutoScalingGroupName"),
+            )
+            .await?;
+        Ok(found.into_iter().find(|thing| thing.id == name))
     }
 
     /// A stopped machine counts, one that is going does not.

@@ -12,6 +12,7 @@ use crate::ownership::Tags;
 #[derive(Clone, Copy)]
 pub(super) struct AwsService(pub &'static str, pub &'static str);
 
+pub(super) const AUTO_SCALING: AwsService = AwsService("autoscaling", "2011-01-01");
 pub(super) const CLOUDFORMATION: AwsService = AwsService("cloudformation", "2010-05-15");
 pub(super) const EC2: AwsService = AwsService("ec2", "2016-11-15");
 pub(super) const IAM: AwsService = AwsService("iam", "2010-05-08");

@@ -15,6 +15,8 @@ pub struct AwsSettings {
     pub fips: Option<bool>,
     /// Hosts with IPv6 addresses; the profile decides when this says nothing.
     pub dual_stack: Option<bool>,
+    /// The profile that is asked for by name, for messages: `aws-config` reads it itself.
+    pub profile: Option<String>,
     /// Certificates to trust instead of the system's, as PEM.
     pub ca_bundle: Option<PathBuf>,
 }
@@ -32,6 +34,7 @@ impl AwsSettings {
             no_proxy: proxy("NO_PROXY"),
             fips: switch("AWS_USE_FIPS_ENDPOINT"),
             dual_stack: switch("AWS_USE_DUALSTACK_ENDPOINT"),
+            profile: set("AWS_PROFILE"),
             ca_bundle: set("AWS_CA_BUNDLE").map(PathBuf::from),
         }
     }
@@ -61,12 +64,14 @@ mod tests {
             ("NO_PROXY", "localhost,.internal"),
             ("AWS_USE_FIPS_ENDPOINT", "TRUE"),
             ("AWS_USE_DUALSTACK_ENDPOINT", "false"),
+            ("AWS_PROFILE", "work"),
             ("AWS_CA_BUNDLE", "/ca.pem"),
         ]);
         assert_eq!(all.https_proxy.as_deref(), Some("http://p:1"));
         assert_eq!(all.http_proxy.as_deref(), Some("http://q:2"));
         assert_eq!(all.no_proxy.as_deref(), Some("localhost,.internal"));
         assert_eq!((all.fips, all.dual_stack), (Some(true), Some(false)));
+        assert_eq!(all.profile.as_deref(), Some("work"));
         assert_eq!(all.ca_bundle, Some(PathBuf::from("/ca.pem")));
     }
 }

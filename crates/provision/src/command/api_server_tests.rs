@@ -10,32 +10,17 @@ use super::roll;
 use super::tests::{ID, PACE, TalkRecorder, down_options, owned, run_up, spec};
 use crate::assets::AssetFolder;
 use crate::double::Double;
-use crate::double::api_server::ApiDouble;
+use crate::double::api_server::{ApiDouble, node_info};
 use crate::kubeconfig::{self, ApiEndpoint};
 use crate::spec::{ClusterSpec, ControlPlaneMode};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn node(version: &str, machine: &str) -> Value {
-    let info: serde_json::Map<String, Value> = [
-        "architecture",
-        "bootID",
-        "containerRuntimeVersion",
-        "kernelVersion",
-        "kubeProxyVersion",
-        "machineID",
-        "operatingSystem",
-        "osImage",
-        "systemUUID",
-    ]
-    .map(|key| (key.to_owned(), json!("x")))
-    .into_iter()
-    .chain([("kubeletVersion".to_owned(), json!(format!("v{version}.1")))])
-    .collect();
     json!({
         "metadata": {"name": machine, "uid": machine},
         "spec": {"providerID": format!("aws:///us-west-2a/{machine}")},
-        "status": {"nodeInfo": info, "conditions": [{"type": "Ready", "status": "True"}]},
+        "status": {"nodeInfo": node_info(&format!("v{version}.1")), "conditions": [{"type": "Ready", "status": "True"}]},
     })
 }
 

@@ -176,6 +176,7 @@ fn not_ours(reasons: &[String]) -> String {
         "has no id",
         "it is a copy",
         "choose another name",
+        "no stack has it",
         "may delete it",
     ];
     if other_remedy.iter().any(|words| named.contains(words)) {

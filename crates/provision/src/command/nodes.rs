@@ -131,6 +131,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::double::api_server::node_info;
 
     fn node(value: Value) -> Node {
         serde_json::from_value(value).unwrap()
@@ -158,24 +159,9 @@ mod tests {
 
     #[test]
     fn nodes_are_read_with_version_and_machine() {
-        let info: Value = [
-            "architecture",
-            "bootID",
-            "containerRuntimeVersion",
-            "kernelVersion",
-            "kubeProxyVersion",
-            "machineID",
-            "operatingSystem",
-            "osImage",
-            "systemUUID",
-        ]
-        .map(|key| (key.to_owned(), json!("x")))
-        .into_iter()
-        .collect();
-        let mut there = json!({"metadata": {"name": "a", "labels": {CONTROL_PLANE: ""}},
+        let there = json!({"metadata": {"name": "a", "labels": {CONTROL_PLANE: ""}},
             "spec": {"providerID": "aws:///us-west-2a/i-0abc"},
-            "status": {"nodeInfo": info, "conditions": [{"type": "Ready", "status": "True"}]}});
-        there["status"]["nodeInfo"]["kubeletVersion"] = json!("v1.35.2-eks-1");
+            "status": {"nodeInfo": node_info("v1.35.2-eks-1"), "conditions": [{"type": "Ready", "status": "True"}]}});
         let read = ClusterNode::read(&node(there));
         assert_eq!(
             (read.version.as_str(), read.machine.as_deref()),

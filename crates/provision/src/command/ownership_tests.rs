@@ -13,7 +13,7 @@ use crate::double::Double;
 use crate::double::account::Account;
 use crate::lifecycle::teardown::{DataFate, Interface};
 use crate::ownership::Tags;
-use crate::spec::ClusterSpec;
+use crate::spec::{Capacity, ClusterSpec, ControlPlaneMode, WorkerGroup};
 use crate::template::StackLayer;
 
 /// Things in the account that are not the cluster's, but look like it.
@@ -246,5 +246,162 @@ async fn an_unreachable_cluster_is_not_taken_down_without_force() {
         cloud.with(|account| account.file_systems.len()),
         1,
         "the data stay"
+    );
+}
+
+/// Puts a thing of somebody else under each name that only the cluster stack, or the base stack, gives; what it is called.
+fn take_a_name(account: &mut Account, kind: &str) -> String {
+    let (name, tags) = ("demo-workers".to_owned(), owned(OTHER_ID));
+    match kind {
+        "launch template" => account.launch_templates.insert(name.clone(), tags),
+        "auto-scaling group" => account.scaling_groups.insert(name.clone(), Tags::new()),
+        "image repository" => {
+            let name = "canoe/demo".to_owned();
+            account.repositories.insert(name.clone(), tags);
+            return name;
+        }
+        _ => {
+            let name = "demo-us-west-2-workers".to_owned();
+            account.profiles.insert(name.clone());
+            return name;
+        }
+    };
+    name
+}
+
+/// They were met by CloudFormation, after the minutes that the stacks before take.
+#[tokio::test(start_paused = true)]
+async fn launch_templates_groups_profiles_and_repositories_of_others_are_named_before_anything_is_made()
+ {
+    let mut own = spec();
+    own.control_plane.mode = ControlPlaneMode::SelfManaged;
+    let mut images = spec();
+    images.image_repository = true;
+    for (kind, spec) in [
+        ("launch template", spec()),
+        ("launch template", own.clone()),
+        ("auto-scaling group", own.clone()),
+        ("instance profile", own),
+        ("image repository", images),
+    ] {
+        let (cloud, place) = (Double::default(), tempfile::tempdir().unwrap());
+        let name = cloud.with(|account| take_a_name(account, kind));
+        let folder = AssetFolder::new(place.path());
+        let said = run_up(&cloud, &spec, &folder)
+            .await
+            .unwrap_err()
+            .to_string();
+        assert!(
+            said.contains(&format!("{kind} {name}"))
+                && said.contains("choose another name")
+                && said.contains("nothing was changed"),
+            "{said}"
+        );
+        let checks = online(&cloud, &spec).await;
+        let names = checks.iter().find(|check| check.what == "names").unwrap();
+        assert_eq!(names.verdict, CheckVerdict::Fail);
+        assert!(names.text.contains(&name), "{}", names.text);
+        run_down_of(&cloud, &spec, DataFate::Delete).await.unwrap();
+        cloud.with(|account| {
+            assert!(account.stacks_with_work().is_empty());
+            let left = account.launch_templates.len()
+                + account.scaling_groups.len()
+                + account.profiles.len()
+                + account.repositories.len();
+            assert_eq!(left, 1, "{kind}");
+            let calls = account.calls.join(" ");
+            assert!(!calls.contains("create_change_set"), "{calls}");
+        });
+    }
+}
+
+/// A cluster that is up and asks for more met the names of others in the middle of the update.
+#[tokio::test(start_paused = true)]
+async fn what_an_update_adds_is_looked_at_and_what_is_there_is_its_own() {
+    let (cloud, place) = (Double::default(), tempfile::tempdir().unwrap());
+    let folder = AssetFolder::new(place.path());
+    run_up(&cloud, &spec(), &folder).await.unwrap();
+    let mut more = spec();
+    more.image_repository = true;
+    more.workers.groups = vec![WorkerGroup {
+        name: "gpu".to_owned(),
+        count: 1,
+        max: None,
+        instance_types: vec!["m5.4xlarge".to_owned()],
+        capacity: Capacity::OnDemand,
+        disk_gib: 50,
+    }];
+    cloud.with(|account| {
+        let theirs = [("demo-workers-gpu".to_owned(), Tags::new())];
+        account.launch_templates.extend(theirs);
+        account
+            .repositories
+            .insert("canoe/demo".to_owned(), owned(OTHER_ID));
+        account.calls.clear();
+    });
+    let said = run_up(&cloud, &more, &folder)
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        said.contains("launch template demo-workers-gpu")
+            && said.contains("image repository canoe/demo"),
+        "{said}"
+    );
+    let calls = cloud.with(|account| account.calls.join(" "));
+    assert!(!calls.contains("change_set"), "{calls}");
+    cloud.with(|account| {
+        account.launch_templates.clear();
+        account.repositories.clear();
+    });
+    run_up(&cloud, &more, &folder).await.unwrap();
+    assert!(
+        run_up(&cloud, &more, &folder)
+            .await
+            .unwrap()
+            .changed
+            .is_empty()
+    );
+    let down = run_down_of(&cloud, &more, DataFate::Delete).await;
+    assert!(down.is_ok() && cloud.stack_names().is_empty());
+}
+
+/// A thing of our own without a stack was said to be without our tag.
+#[tokio::test(start_paused = true)]
+async fn what_a_stack_of_ours_has_left_is_named_with_the_command_that_removes_it() {
+    let (cloud, place) = (Double::default(), tempfile::tempdir().unwrap());
+    cloud.with(|account| {
+        account
+            .launch_templates
+            .insert("demo-workers".to_owned(), owned(ID))
+    });
+    let said = run_up(&cloud, &spec(), &AssetFolder::new(place.path()))
+        .await
+        .unwrap_err()
+        .to_string();
+    let command =
+        "`aws ec2 delete-launch-template --launch-template-name demo-workers --region us-west-2`";
+    assert!(
+        said.contains(command) && said.contains("nothing was changed"),
+        "{said}"
+    );
+}
+
+/// `status --json` listed the key and the file system of a cluster that is up as if they were left over.
+#[tokio::test(start_paused = true)]
+async fn what_the_stacks_have_is_not_said_to_be_kept() {
+    let (cloud, place) = (Double::default(), tempfile::tempdir().unwrap());
+    run_up(&cloud, &spec(), &AssetFolder::new(place.path()))
+        .await
+        .unwrap();
+    let now = time::OffsetDateTime::UNIX_EPOCH;
+    let up = status(&cloud, &spec(), None, now).await.unwrap();
+    assert_eq!(up.kept, Vec::<String>::new());
+    run_down_of(&cloud, &spec(), DataFate::Keep).await.unwrap();
+    let down = status(&cloud, &spec(), None, now).await.unwrap();
+    assert!(
+        down.kept.iter().any(|line| line.contains("file-system")),
+        "{:?}",
+        down.kept
     );
 }

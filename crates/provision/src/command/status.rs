@@ -61,7 +61,10 @@ pub async fn status(
         .iter()
         .filter(|line| line.state != StackState::Absent);
     let cost_hourly = present.map(|line| estimate.hourly_of(line.layer)).sum();
-    let (kept, copy) = tagged(cloud, spec).await?;
+    let (tagged, copy) = tagged(cloud, spec).await?;
+    // What stacks that are there have made is not left over.
+    let absent = stacks.iter().all(|line| line.state == StackState::Absent);
+    let kept = if absent { tagged } else { Vec::new() };
     let mut status = ClusterStatus {
         name: spec.name.clone(),
         region: spec.region.clone(),

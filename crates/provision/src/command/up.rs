@@ -71,7 +71,7 @@ pub async fn up(
     own::refuse_strangers(cloud, spec).await?;
     folder.refuse_foreign_kubeconfig(spec)?;
     standing::refuse_unchangeable(cloud, spec).await?;
-    let names = validate::belongings::in_use(cloud, spec).await?;
+    let names = validate::taken::in_use(cloud, spec).await?;
     if !names.taken.is_empty() {
         return Err(CommandError::NotOurs(names.taken));
     }
@@ -127,7 +127,11 @@ async fn bring_up(
 ) -> Result<(), CommandError> {
     let mut updated = Vec::new();
     loop {
-        match next(&states(cloud, spec).await?, &updated, &spec.name) {
+        match next(
+            &states(cloud, spec).await?,
+            &updated,
+            (&spec.name, &spec.region),
+        ) {
             UpStep::Done => return progress.bounds.ensure(cloud, spec, sink).await,
             UpStep::Stop(_, reason) => return Err(CommandError::Decision(reason)),
             UpStep::Wait(layer) => {
@@ -213,7 +217,7 @@ async fn clear_logs(
     review: ChangeReview,
     sink: &mut impl Sink,
 ) -> Result<(), CommandError> {
-    let Some(group) = validate::belongings::in_use(cloud, spec).await?.left_logs else {
+    let Some(group) = validate::taken::in_use(cloud, spec).await?.left_logs else {
         return Ok(());
     };
     let question = format!(

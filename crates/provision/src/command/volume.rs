@@ -62,8 +62,8 @@ pub(crate) async fn tell(api: &ApiServer, spec: &ClusterSpec, sink: &mut impl Si
 /// The command that brings a model home, if its place on the volume is that of a job.
 fn fetch_command(model: &SavedModel, kubeconfig: &Path) -> Option<String> {
     let job = model.directory.strip_suffix("/output")?;
-    let kubeconfig = kubeconfig.display();
-    (!job.contains('/')).then(|| format!("canoe job get {job} --kubeconfig {kubeconfig}"))
+    let (name, kubeconfig) = (words::shell::word(job), words::shell::word(kubeconfig));
+    (!job.contains('/')).then(|| format!("canoe job get {name} --kubeconfig {kubeconfig}"))
 }
 
 fn line(model: &SavedModel) -> String {
@@ -199,6 +199,12 @@ mod tests {
             .collect();
         let first = "canoe job get a --kubeconfig demo/kubeconfig";
         assert_eq!(commands[0].as_deref(), Some(first));
+        let spaced = fetch_command(&found(listed)[0], Path::new("my cluster/kubeconfig"));
+        assert!(
+            spaced
+                .unwrap()
+                .ends_with("--kubeconfig 'my cluster/kubeconfig'")
+        );
         let elsewhere = found("1\t./x/y/output/pass-00000\n1\t./pass-00000\n");
         let path = Path::new("kubeconfig");
         assert!(

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::CloudResult;
-use crate::cloud::{Change, ChangeSetRequest, CloudError, StackView};
+use crate::cloud::{Change, ChangeSetRequest, CloudError, StackResource, StackView};
 use crate::lifecycle::events::StackEvent;
 use crate::lifecycle::teardown::Interface;
-use crate::ownership::Tags;
-use crate::statuses::{InterfaceStatus, Replacement, StackStatus};
+use crate::ownership::{Tags, Thing};
+use crate::statuses::{InterfaceStatus, Replacement, ResourceStatus, StackStatus};
 
 #[derive(Clone, Default)]
 pub(super) struct FakeStack {
@@ -46,6 +46,12 @@ pub(crate) struct Account {
     pub keys: BTreeMap<String, (Tags, bool)>,
     /// ARNs of roles that no stack made, by name.
     pub roles: BTreeMap<String, String>,
+    /// Instance profiles that no stack made.
+    pub profiles: BTreeSet<String>,
+    /// Launch templates that no stack made, by name.
+    pub launch_templates: BTreeMap<String, Tags>,
+    /// Auto-scaling groups that no stack made, by name.
+    pub scaling_groups: BTreeMap<String, Tags>,
     /// Image repositories that no stack made, by name.
     pub repositories: BTreeMap<String, Tags>,
     /// Managed policies by ARN: tags and document.
@@ -75,6 +81,26 @@ pub(crate) struct Account {
     /// Looks that any work takes.
     pub slowness: u32,
     pub(super) generation: u32,
+}
+
+impl FakeStack {
+    /// What it has made: everything in its template.
+    pub(super) fn resources(&self) -> Vec<StackResource> {
+        let all = self.template["Resources"].as_object();
+        let ids = all.into_iter().flat_map(|all| all.keys());
+        ids.map(|id| StackResource {
+            id: id.clone(),
+            status: ResourceStatus::CreateComplete,
+        })
+        .collect()
+    }
+
+    /// Whether one of its resources has this name in this property.
+    fn has_named(&self, property: &str, name: &str) -> bool {
+        let all = self.template["Resources"].as_object();
+        let mut resources = all.into_iter().flat_map(|all| all.values());
+        resources.any(|resource| resource["Properties"][property] == name)
+    }
 }
 
 /// Tags of a resource as its template gives them.
@@ -121,6 +147,28 @@ impl Account {
             ..FakeStack::default()
         };
         self.stacks.insert(name.to_owned(), stack);
+    }
+
+    /// Whether a stack has made a thing of this name; `property` has it in templates.
+    pub(super) fn has_made(&self, property: &str, name: &str) -> bool {
+        let mut stacks = self.stacks.values();
+        stacks.any(|stack| stack.has_named(property, name))
+    }
+
+    /// A thing of this name, of `others` or of a stack, whose tags it has then.
+    pub(super) fn named_thing(
+        &self,
+        others: &BTreeMap<String, Tags>,
+        name: &str,
+        property: &str,
+    ) -> Option<Thing> {
+        let mut stacks = self.stacks.values();
+        let made = stacks.find(|stack| stack.has_named(property, name));
+        let tags = others.get(name).or(made.map(|stack| &stack.view.tags))?;
+        Some(Thing {
+            id: name.to_owned(),
+            tags: tags.clone(),
+        })
     }
 
     /// Stacks that are being changed.

@@ -14,6 +14,26 @@ use tempfile::TempDir;
 
 use crate::command::api_server::ApiServer;
 
+/// What a kubelet of this version says of itself: every field that Kubernetes asks for.
+pub(crate) fn node_info(kubelet: &str) -> Value {
+    let mut info: Value = [
+        "architecture",
+        "bootID",
+        "containerRuntimeVersion",
+        "kernelVersion",
+        "kubeProxyVersion",
+        "machineID",
+        "operatingSystem",
+        "osImage",
+        "systemUUID",
+    ]
+    .map(|key| (key.to_owned(), json!("x")))
+    .into_iter()
+    .collect();
+    info["kubeletVersion"] = json!(kubelet);
+    info
+}
+
 /// What is there, and what was asked.
 #[derive(Default)]
 struct Content {

@@ -15,7 +15,7 @@ use self::account::{Account, FakeStack, changes};
 use crate::catalog;
 use crate::cloud::{
     Caller, ChangeSetId, ChangeSetRequest, ChangeSetView, Cloud, CloudError, NetworkUse, Offer,
-    PolicyView, StackView, SubnetView, TemplateSource, TypeOffer, ZoneView,
+    PolicyView, StackResource, StackView, SubnetView, TemplateSource, TypeOffer, ZoneView,
 };
 use crate::lifecycle::events::StackEvent;
 use crate::lifecycle::teardown::Interface;
@@ -218,6 +218,13 @@ impl Cloud for Double {
         })
     }
 
+    async fn stack_resources(&self, stack: &str) -> CloudResult<Vec<StackResource>> {
+        self.call("stack_resources", |account| {
+            let missing = refused("ListStackResources", "ValidationError", "does not exist");
+            Ok(account.find(stack).ok_or(missing)?.resources())
+        })
+    }
+
     async fn detect_drift(&self, _stack: &str) -> CloudResult<String> {
         self.call("detect_drift", |_| Ok("d".to_owned()))
     }
@@ -296,6 +303,18 @@ impl Cloud for Double {
                 .filter(|subnet| ids.contains(&subnet.id))
                 .cloned()
                 .collect())
+        })
+    }
+
+    async fn launch_template(&self, name: &str) -> CloudResult<Option<Thing>> {
+        self.call("launch_template", |account| {
+            Ok(account.named_thing(&account.launch_templates, name, "LaunchTemplateName"))
+        })
+    }
+
+    async fn scaling_group(&self, name: &str) -> CloudResult<Option<Thing>> {
+        self.call("scaling_group", |account| {
+            Ok(account.named_thing(&account.scaling_groups, name, "AutoScalingGroupName"))
         })
     }
 
@@ -441,12 +460,24 @@ impl Cloud for Double {
     }
 
     async fn role_arn(&self, name: &str) -> CloudResult<Option<String>> {
-        self.call("role_arn", |account| Ok(account.roles.get(name).cloned()))
+        self.call("role_arn", |account| {
+            let made = account.has_made("RoleName", name);
+            let arn = format!("arn:aws:iam::123456789012:role/{name}");
+            Ok(account.roles.get(name).cloned().or(made.then_some(arn)))
+        })
+    }
+
+    async fn instance_profile_exists(&self, name: &str) -> CloudResult<bool> {
+        self.call("instance_profile_exists", |account| {
+            let made = account.has_made("InstanceProfileName", name);
+            Ok(account.profiles.contains(name) || made)
+        })
     }
 
     async fn repository_tags(&self, name: &str) -> CloudResult<Option<Tags>> {
         self.call("repository_tags", |account| {
-            Ok(account.repositories.get(name).cloned())
+            let found = account.named_thing(&account.repositories, name, "RepositoryName");
+            Ok(found.map(|thing| thing.tags))
         })
     }
 

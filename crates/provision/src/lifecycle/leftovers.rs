@@ -125,7 +125,7 @@ const KINDS: &[(&str, &str, &str, bool, &str)] = &[
         "repository",
         "image repository",
         true,
-        "aws ecr delete-repository --force --repository-name …",
+        "aws ecr delete-repository --force --repository-name PATH",
     ),
     (
         "elasticfilesystem",
@@ -153,14 +153,14 @@ const KINDS: &[(&str, &str, &str, bool, &str)] = &[
         "nodegroup",
         "node group",
         true,
-        "aws eks delete-nodegroup --cluster-name … --nodegroup-name …",
+        "aws eks delete-nodegroup --cluster-name FIRST --nodegroup-name SECOND",
     ),
     (
         "eks",
         "addon",
         "EKS add-on",
         false,
-        "aws eks delete-addon --cluster-name … --addon-name …",
+        "aws eks delete-addon --cluster-name FIRST --addon-name SECOND",
     ),
     (
         "elasticloadbalancing",
@@ -181,14 +181,14 @@ const KINDS: &[(&str, &str, &str, bool, &str)] = &[
         "autoScalingGroup",
         "auto-scaling group",
         true,
-        "aws autoscaling delete-auto-scaling-group --force-delete …",
+        "aws autoscaling delete-auto-scaling-group --force-delete --auto-scaling-group-name ID",
     ),
     (
         "logs",
         "log-group",
         "log group",
         true,
-        "aws logs delete-log-group --log-group-name …",
+        "aws logs delete-log-group --log-group-name PATH",
     ),
     ("s3", "", "bucket", true, "aws s3 rb --force s3://ID"),
     (
@@ -225,9 +225,9 @@ const KINDS: &[(&str, &str, &str, bool, &str)] = &[
 pub fn classify(arn: &str) -> Remains {
     let mut parts = arn.splitn(6, ':');
     let service = parts.nth(2).unwrap_or_default();
-    let resource = parts.nth(2).unwrap_or_default();
+    let region = parts.next().unwrap_or_default();
+    let resource = parts.nth(1).unwrap_or_default();
     let kind = resource.split(['/', ':']).next().unwrap_or_default();
-    let id = resource.rsplit(['/', ':']).next().unwrap_or_default();
     let found = KINDS
         .iter()
         .find(|(s, k, ..)| *s == service && (k.is_empty() || *k == kind));
@@ -236,7 +236,10 @@ pub fn classify(arn: &str) -> Remains {
             arn: arn.to_owned(),
             what,
             costs: *costs,
-            remedy: command.replace("ARN", arn).replace("ID", id),
+            remedy: match command.starts_with("aws ") {
+                true => removal(command, arn, region, resource),
+                false => (*command).to_owned(),
+            },
         },
         None => Remains {
             arn: arn.to_owned(),
@@ -245,6 +248,35 @@ pub fn classify(arn: &str) -> Remains {
             remedy: "look at it in the console".to_owned(),
         },
     }
+}
+
+/// The command, with its words in capitals filled in: the whole ARN; what stands after the kind in it (`PATH`), the parts of
+/// that, and its last part (`ID`).
+fn removal(command: &str, arn: &str, region: &str, resource: &str) -> String {
+    let resource = resource.trim_end_matches(":*");
+    let path = resource
+        .split_once(['/', ':'])
+        .map_or(resource, |(_, path)| path);
+    let mut parts = path.split('/');
+    let (first, second) = (parts.next().unwrap_or_default(), parts.next());
+    let id = resource.rsplit(['/', ':']).next().unwrap_or_default();
+    let bucket = format!("s3://{id}");
+    let mut words: Vec<&str> = command
+        .split(' ')
+        .map(|word| match word {
+            "ARN" => arn,
+            "PATH" => path,
+            "FIRST" => first,
+            "SECOND" => second.unwrap_or_default(),
+            "ID" => id,
+            "s3://ID" => &bucket,
+            other => other,
+        })
+        .collect();
+    if !region.is_empty() {
+        words.extend(["--region", region]);
+    }
+    words::shell::line(words)
 }
 
 /// Splits what a sweep found into what the user meant to keep and what should not be there.
@@ -273,7 +305,10 @@ mod tests {
     fn says_what_costs_and_how_to_remove_it() {
         let nat = classify("arn:aws:ec2:us-west-2:123456789012:natgateway/nat-0abc");
         assert!(
-            nat.costs && nat.remedy.ends_with("--nat-gateway-id nat-0abc"),
+            nat.costs
+                && nat
+                    .remedy
+                    .ends_with("--nat-gateway-id nat-0abc --region us-west-2"),
             "{nat:?}"
         );
         let role = classify("arn:aws:iam::123456789012:role/demo-us-west-2-workers");
@@ -288,6 +323,35 @@ mod tests {
             "unknown things are reported as costly"
         );
         assert!(classify("nonsense").costs);
+    }
+
+    /// Some ended with `…`, and none named the region, so they looked for the thing elsewhere.
+    #[test]
+    fn every_command_can_be_copied() {
+        for (arn, command) in [
+            (
+                "arn:aws:ecr:us-west-2:1:repository/canoe/demo",
+                "aws ecr delete-repository --force --repository-name canoe/demo --region us-west-2",
+            ),
+            (
+                "arn:aws:eks:us-west-2:1:nodegroup/demo/workers/0a",
+                "aws eks delete-nodegroup --cluster-name demo --nodegroup-name workers --region us-west-2",
+            ),
+            (
+                "arn:aws:autoscaling:us-west-2:1:autoScalingGroup:0a:autoScalingGroupName/demo-workers",
+                "aws autoscaling delete-auto-scaling-group --force-delete --auto-scaling-group-name demo-workers --region us-west-2",
+            ),
+            (
+                "arn:aws:logs:us-west-2:1:log-group:/aws/eks/demo/cluster:*",
+                "aws logs delete-log-group --log-group-name /aws/eks/demo/cluster --region us-west-2",
+            ),
+        ] {
+            assert_eq!(classify(arn).remedy, command);
+        }
+        for (service, kind, ..) in KINDS {
+            let remedy = classify(&format!("arn:aws:{service}:r:1:{kind}/a/b")).remedy;
+            assert!(!remedy.contains('…') && !remedy.contains("''"), "{remedy}");
+        }
     }
 
     #[test]

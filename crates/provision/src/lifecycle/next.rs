@@ -69,7 +69,7 @@ pub enum UpStep {
 pub(crate) fn next(
     states: &[(StackLayer, StackState)],
     updated: &[StackLayer],
-    name: &str,
+    (name, region): (&str, &str),
 ) -> UpStep {
     for (layer, state) in states {
         let layer = *layer;
@@ -78,7 +78,7 @@ pub(crate) fn next(
             StackState::Busy(_) => return UpStep::Wait(layer),
             StackState::Broken(status) => return UpStep::Clear(layer, status.clone()),
             StackState::Stuck(status) => {
-                return UpStep::Stop(layer, stuck(&layer.stack_name(name), status));
+                return UpStep::Stop(layer, stuck(&layer.stack_name(name), region, status));
             }
             StackState::Ready(_) if !updated.contains(&layer) => return UpStep::Update(layer),
             StackState::Ready(_) => {}
@@ -87,10 +87,10 @@ pub(crate) fn next(
     UpStep::Done
 }
 
-fn stuck(stack: &str, status: &StackStatus) -> String {
+fn stuck(stack: &str, region: &str, status: &StackStatus) -> String {
     format!(
         "stack {stack} is {status}: an update failed and could not be undone; look at its events, remove what blocks \
-         it, run `aws cloudformation continue-update-rollback --stack-name {stack}`, then this command again; or take \
+         it, run `aws cloudformation continue-update-rollback --stack-name {stack} --region {region}`, then this command again; or take \
          the cluster down"
     )
 }
@@ -98,6 +98,8 @@ fn stuck(stack: &str, status: &StackStatus) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const DEMO: (&str, &str) = ("demo", "us-west-2");
 
     fn all(status: &str) -> Vec<(StackLayer, StackState)> {
         StackLayer::ALL
@@ -108,7 +110,7 @@ mod tests {
     #[test]
     fn every_status_leads_somewhere() {
         for status in StackStatus::ALL.iter().map(StackStatus::as_str) {
-            let step = next(&all(status), &[], "demo");
+            let step = next(&all(status), &[], DEMO);
             let expected = match status {
                 "DELETE_COMPLETE" => UpStep::Create(StackLayer::Base),
                 "CREATE_COMPLETE"
@@ -121,7 +123,7 @@ mod tests {
                 _ if status.ends_with("IN_PROGRESS") => UpStep::Wait(StackLayer::Base),
                 _ => {
                     assert!(
-                        matches!(&step, UpStep::Stop(StackLayer::Base, text) if text.contains("demo-base")),
+                        matches!(&step, UpStep::Stop(StackLayer::Base, text) if text.contains("--stack-name demo-base --region us-west-2")),
                         "{step:?}"
                     );
                     continue;
@@ -130,7 +132,7 @@ mod tests {
             assert_eq!(step, expected, "{status}");
         }
         assert!(matches!(
-            next(&all("NEW_KIND_OF_TROUBLE"), &[], "demo"),
+            next(&all("NEW_KIND_OF_TROUBLE"), &[], DEMO),
             UpStep::Stop(..)
         ));
     }
@@ -141,19 +143,19 @@ mod tests {
         states[1].1 = StackState::Busy(StackStatus::CreateInProgress);
         states[2].1 = StackState::Absent;
         assert_eq!(
-            next(&states, &[StackLayer::Base], "demo"),
+            next(&states, &[StackLayer::Base], DEMO),
             UpStep::Wait(StackLayer::Storage)
         );
         states[1].1 = StackState::from_status("CREATE_COMPLETE");
         assert_eq!(
-            next(&states, &[StackLayer::Base], "demo"),
+            next(&states, &[StackLayer::Base], DEMO),
             UpStep::Update(StackLayer::Storage)
         );
         assert_eq!(
-            next(&states, &[StackLayer::Base, StackLayer::Storage], "demo"),
+            next(&states, &[StackLayer::Base, StackLayer::Storage], DEMO),
             UpStep::Create(StackLayer::Cluster)
         );
         states[2].1 = StackState::from_status("CREATE_COMPLETE");
-        assert_eq!(next(&states, &StackLayer::ALL, "demo"), UpStep::Done);
+        assert_eq!(next(&states, &StackLayer::ALL, DEMO), UpStep::Done);
     }
 }

@@ -65,11 +65,6 @@ pub fn boundary_arn(spec: &ClusterSpec, account: &str) -> String {
     boundary::arn(PolicyScope { spec, account })
 }
 
-/// Names of the roles that the stacks make.
-pub(crate) fn role_names(spec: &ClusterSpec) -> Vec<String> {
-    stacks::role_names(PolicyScope { spec, account: "" })
-}
-
 fn document(statements: Vec<Value>) -> Value {
     json!({"Version": "2012-10-17", "Statement": statements})
 }

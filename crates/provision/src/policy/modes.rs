@@ -128,13 +128,23 @@ pub(super) fn find_image(scope: PolicyScope<'_>) -> Grant {
     Grant::allow("FindImage", &["ssm:GetParameters"], vec![images])
 }
 
+/// ARNs of the instance profiles.
+fn profiles(scope: PolicyScope<'_>) -> Vec<String> {
+    let names = ["controller", "workers"].map(|purpose| role_name(scope.spec, purpose));
+    let arns = names.map(|name| scope.iam(&format!("instance-profile/{name}")));
+    arns.to_vec()
+}
+
+/// What `canoe` itself asks about a self-managed cluster's profiles: whether somebody else has their names.
+pub(super) fn look_at_profiles(scope: PolicyScope<'_>) -> Grant {
+    Grant::allow(
+        "LookAtProfiles",
+        &["iam:GetInstanceProfile"],
+        profiles(scope),
+    )
+}
+
 pub(super) fn self_managed(scope: PolicyScope<'_>) -> Vec<Grant> {
-    let profiles = ["controller", "workers"].map(|purpose| {
-        scope.iam(&format!(
-            "instance-profile/{}",
-            role_name(scope.spec, purpose)
-        ))
-    });
     let mut all = vec![
         Grant::allow(
             "InstanceProfiles",
@@ -144,7 +154,7 @@ pub(super) fn self_managed(scope: PolicyScope<'_>) -> Vec<Grant> {
                 "iam:DeleteInstanceProfile",
                 "iam:RemoveRoleFromInstanceProfile",
             ],
-            profiles.to_vec(),
+            profiles(scope),
         ),
         find_image(scope),
     ];

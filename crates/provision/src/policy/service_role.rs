@@ -124,6 +124,7 @@ pub(super) fn person(scope: PolicyScope<'_>) -> Vec<Grant> {
         ControlPlaneMode::SelfManaged => {
             all.push(data::encrypt_assets(scope));
             all.push(modes::find_image(scope));
+            all.push(modes::look_at_profiles(scope));
         }
     }
     if scope.spec.image_repository {
@@ -165,13 +166,14 @@ fn look(scope: PolicyScope<'_>) -> Grant {
         "sts:GetCallerIdentity",
         "tag:GetResources",
     ];
-    if scope.spec.control_plane.mode == ControlPlaneMode::Eks {
-        actions.extend([
+    actions.extend(match scope.spec.control_plane.mode {
+        ControlPlaneMode::Eks => vec![
             "eks:DescribeAddonVersions",
             "eks:DescribeClusterVersions",
             "logs:DescribeLogGroups",
-        ]);
-    }
+        ],
+        ControlPlaneMode::SelfManaged => vec!["autoscaling:DescribeAutoScalingGroups"],
+    });
     Grant::anywhere("LookAround", &actions)
 }
 

@@ -30,6 +30,7 @@ pub(super) fn stacks(scope: PolicyScope<'_>) -> Vec<Grant> {
         "cloudformation:DescribeStacks",
         "cloudformation:DetectStackDrift",
         "cloudformation:DetectStackResourceDrift",
+        "cloudformation:ListStackResources",
     ];
     looks.extend(&changes[1..]);
     let mut others = Grant::allow("StacksOfOthers", &changes, own.clone()).when(scope.of_others());
@@ -199,14 +200,9 @@ pub(super) fn look_at_boundary(scope: PolicyScope<'_>) -> Grant {
     )
 }
 
-/// Names of the roles that the templates make.
-pub(super) fn role_names(scope: PolicyScope<'_>) -> Vec<String> {
-    made_roles(scope).names
-}
-
 /// ARNs of the roles that the templates make.
 pub(super) fn own_roles(scope: PolicyScope<'_>) -> Vec<String> {
-    let names = role_names(scope).into_iter();
+    let names = made_roles(scope).names.into_iter();
     names
         .map(|name| scope.iam(&format!("role/{name}")))
         .collect()

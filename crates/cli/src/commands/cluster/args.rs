@@ -30,7 +30,7 @@ pub(super) enum ClusterCommand {
     /// Print the least-privilege IAM policy for this cluster.
     Policy {
         /// Account number (default: the account of your credentials).
-        #[arg(long)]
+        #[arg(long, value_parser = account)]
         account: Option<String>,
         /// Write the documents to files in the folder, and show how to attach them.
         #[arg(long)]
@@ -60,7 +60,7 @@ pub(super) enum ClusterCommand {
         #[arg(long)]
         no_wait: bool,
         /// Seconds between two polls of AWS.
-        #[arg(long, default_value_t = 5.0)]
+        #[arg(long, default_value_t = 5.0, value_parser = seconds, allow_negative_numbers = true)]
         poll: f64,
     },
     /// Show what exists and what it costs.
@@ -96,7 +96,7 @@ pub(super) enum ClusterCommand {
         #[arg(long)]
         force: bool,
         /// Seconds between two polls of AWS.
-        #[arg(long, default_value_t = 5.0)]
+        #[arg(long, default_value_t = 5.0, value_parser = seconds, allow_negative_numbers = true)]
         poll: f64,
     },
     /// Print a token for the API server (the kubeconfig calls this).
@@ -125,6 +125,22 @@ impl ClusterCommand {
     }
 }
 
+/// A pause. (A number that is none, or has no end, is a float, too.)
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds.is_finite() && seconds >= 0.0 => Ok(seconds),
+        _ => Err("write a number of seconds, such as 5 or 0.5".to_owned()),
+    }
+}
+
+/// The number of an AWS account.
+fn account(text: &str) -> Result<String, String> {
+    let good = text.len() == 12 && text.bytes().all(|byte| byte.is_ascii_digit());
+    good.then(|| text.to_owned()).ok_or(
+        "an account number has 12 digits; `aws sts get-caller-identity` shows yours".to_owned(),
+    )
+}
+
 #[derive(Debug, Args)]
 pub(super) struct ScaleArgs {
     /// The new number of workers; with 0 control plane, network, key and files are still paid for.
@@ -140,13 +156,13 @@ pub(super) struct ScaleArgs {
     #[arg(long, default_value_t = 10)]
     pub(super) idle_minutes: u64,
     /// With spot capacity: how many of the workers are on demand.
-    #[arg(long)]
+    #[arg(long, requires = "workers")]
     pub(super) on_demand: Option<u32>,
     /// Do not ask.
     #[arg(long)]
     pub(super) yes: bool,
     /// Seconds between two polls of AWS.
-    #[arg(long, default_value_t = 5.0)]
+    #[arg(long, default_value_t = 5.0, value_parser = seconds, allow_negative_numbers = true)]
     pub(super) poll: f64,
 }
 
@@ -162,7 +178,7 @@ pub(super) struct UpgradeArgs {
     #[arg(long)]
     pub(super) yes: bool,
     /// Seconds between two polls of AWS.
-    #[arg(long, default_value_t = 5.0)]
+    #[arg(long, default_value_t = 5.0, value_parser = seconds, allow_negative_numbers = true)]
     pub(super) poll: f64,
 }
 
@@ -286,4 +302,22 @@ pub(super) enum EgressArg {
     Public,
     /// No Internet; the services of AWS through VPC endpoints.
     Endpoints,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `--poll nan` ended with a panic, and a policy was printed for an account `abc`.
+    #[test]
+    fn what_is_no_pause_and_no_account_is_refused() {
+        assert_eq!(seconds("0.5"), Ok(0.5));
+        for wrong in ["nan", "inf", "-1", "five", ""] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
+        }
+        assert!(account("123456789012").is_ok());
+        for wrong in ["abc", "12345678901", "1234-5678-9012"] {
+            assert!(account(wrong).unwrap_err().contains("12 digits"), "{wrong}");
+        }
+    }
 }

@@ -9,6 +9,7 @@ use anyhow::{Context as _, bail};
 use provision::assets::{AssetFolder, write_whole};
 use provision::cloud::Cloud as _;
 use provision::command::api_server::ApiServer;
+use provision::kubeconfig::text;
 use provision::kubeconfig::{ClusterKey, KubeconfigOwner, Unmergeable};
 use provision::node::{Disks, Scripts};
 use provision::ownership::{ID_TAG, missing_id};
@@ -49,17 +50,11 @@ pub(super) async fn print_policy(
             let file = format!("policy/operator-{number}.json");
             let path = folder.write_json(&file, document, 0o644)?;
             eprintln!("wrote {}", path.display());
-            println!(
-                "aws iam create-policy --policy-name {}-{number} --policy-document file://{}",
-                policy::operator_name(&spec),
-                path.display()
-            );
+            let name = format!("{}-{number}", policy::operator_name(&spec));
+            println!("{}", make_policy(&name, &path));
             println!(
                 "aws iam attach-user-policy --user-name YOU --policy-arn {}",
-                partition.arn(&format!(
-                    "iam::{account}:policy/{}-{number}",
-                    policy::operator_name(&spec)
-                ))
+                partition.arn(&format!("iam::{account}:policy/{name}"))
             );
         }
         return Ok(Exit::Success);
@@ -76,6 +71,19 @@ pub(super) async fn print_policy(
     Ok(Exit::Success)
 }
 
+/// A file as an argument of the aws command line.
+fn file(path: &Path) -> String {
+    words::shell::word(&format!("file://{}", path.display())).into_owned()
+}
+
+/// The command that makes a policy of a file.
+fn make_policy(name: &str, path: &Path) -> String {
+    format!(
+        "aws iam create-policy --policy-name {name} --policy-document {}",
+        file(path)
+    )
+}
+
 /// Tags by which the cluster knows its own, for the aws command line.
 fn own_tags(spec: &ClusterSpec) -> String {
     let id = spec.id.as_deref().unwrap_or_default();
@@ -90,15 +98,14 @@ fn write_boundary(folder: &AssetFolder, spec: &ClusterSpec, account: &str) -> an
     let path = folder.write_json("policy/boundary.json", &policy::boundary(spec), 0o644)?;
     eprintln!("wrote {}", path.display());
     println!(
-        "aws iam create-policy --policy-name {} --policy-document file://{} --tags {}",
-        policy::boundary_name(spec),
-        path.display(),
+        "{} --tags {}",
+        make_policy(&policy::boundary_name(spec), &path),
         own_tags(spec)
     );
     println!(
-        "# if it is there already: aws iam create-policy-version --set-as-default --policy-arn {} --policy-document file://{}",
+        "# if it is there already: aws iam create-policy-version --set-as-default --policy-arn {} --policy-document {}",
         policy::boundary_arn(spec, account),
-        path.display()
+        file(&path)
     );
     Ok(())
 }
@@ -114,8 +121,8 @@ fn write_service_role(
     let path = folder.write_json("policy/stacks-trust.json", &trust, 0o644)?;
     eprintln!("wrote {}", path.display());
     println!(
-        "aws iam create-role --role-name {name} --assume-role-policy-document file://{} --tags {}",
-        path.display(),
+        "aws iam create-role --role-name {name} --assume-role-policy-document {} --tags {}",
+        file(&path),
         own_tags(spec)
     );
     let partition = Partition::of(&spec.region);
@@ -123,10 +130,7 @@ fn write_service_role(
     for (number, document) in (1..).zip(&documents) {
         let path = folder.write_json(&format!("policy/stacks-{number}.json"), document, 0o644)?;
         eprintln!("wrote {}", path.display());
-        println!(
-            "aws iam create-policy --policy-name {name}-{number} --policy-document file://{}",
-            path.display()
-        );
+        println!("{}", make_policy(&format!("{name}-{number}"), &path));
         println!(
             "aws iam attach-role-policy --role-name {name} --policy-arn {}",
             partition.arn(&format!("iam::{account}:policy/{name}-{number}"))
@@ -181,6 +185,13 @@ pub(super) fn render_files(folder: &AssetFolder, what: RenderCommand) -> anyhow:
                 return Ok(Exit::Success);
             }
             let now = SystemTime::now().into();
+            if generate_ca && folder.has_authority() && !force {
+                bail!(
+                    "there is a certificate authority already: `{}` renews the certificates that it has signed; --generate-ca --force \
+                     replaces it, and then machines that are up no longer trust the new certificates",
+                    shown(folder, "render credentials --force")
+                );
+            }
             let given = match (&ca_cert_path, &ca_key_path) {
                 (Some(certificate), Some(key)) => Some(credentials::Pair {
                     name: "ca".to_owned(),
@@ -231,14 +242,20 @@ fn first_path(list: &OsStr) -> Option<PathBuf> {
     std::env::split_paths(list).find(|path| !path.as_os_str().is_empty())
 }
 
-fn read_kubeconfig(target: &Path) -> anyhow::Result<Value> {
+/// The text of a kubeconfig; of one that is not there, nothing.
+fn kubeconfig_text(target: &Path) -> anyhow::Result<String> {
     match std::fs::read_to_string(target) {
-        Ok(text) => Ok(yaml::parse(&text)
-            .with_context(|| format!("read {}", target.display()))?
-            .value),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Value::Null),
-        Err(error) => Err(error).with_context(|| format!("read {}", target.display())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
+        other => other.with_context(|| format!("read {}", target.display())),
     }
+}
+
+fn read_kubeconfig(target: &Path) -> anyhow::Result<Value> {
+    parsed(target, &kubeconfig_text(target)?)
+}
+
+fn parsed(target: &Path, text: &str) -> anyhow::Result<Value> {
+    text::parse(text).with_context(|| format!("read {}", target.display()))
 }
 
 /// kubectl's own lock on a kubeconfig: while the file `config.lock` is there, nobody else changes `config`.
@@ -271,17 +288,28 @@ impl Drop for KubeconfigLock {
     }
 }
 
+/// What to say of a kubeconfig whose entries cannot be told apart by lines: to write it anew would change what is others'.
+fn by_hand(target: &Path) -> String {
+    format!(
+        "{} was left as it is: its clusters, users and contexts do not each begin on a line of their own; `kubectl config view \
+         --raw` prints it in that form",
+        target.display()
+    )
+}
+
 /// Changes the common kubeconfig under kubectl's lock; `None` leaves it as it is. A link stays one, its target is changed.
 fn edit_kubeconfig(
     target: &Path,
     edit: impl FnOnce(Value) -> anyhow::Result<Option<Value>>,
 ) -> anyhow::Result<()> {
     let _lock = KubeconfigLock::take(target)?;
-    let Some(config) = edit(read_kubeconfig(target)?)? else {
+    let before = kubeconfig_text(target)?;
+    let Some(config) = edit(parsed(target, &before)?)? else {
         return Ok(());
     };
+    let after = text::changed(&before, &config).with_context(|| by_hand(target))?;
     let place = std::fs::canonicalize(target).unwrap_or_else(|_| target.to_owned());
-    write_whole(&place, yaml::document(&config).as_bytes(), 0o600)
+    write_whole(&place, after.as_bytes(), 0o600)
         .with_context(|| format!("write {}", target.display()))
 }
 
@@ -360,8 +388,12 @@ pub(super) fn refuse_unmergeable(folder: &AssetFolder, spec: &ClusterSpec) -> an
         id,
         name: &spec.name,
     };
-    let existing = read_kubeconfig(&target)?;
-    kubeconfig::fits(&existing, cluster).map_err(|why| unmergeable(&target, folder, &why))
+    let before = kubeconfig_text(&target)?;
+    let ours = kubeconfig::self_managed(spec, "https://not-known-yet");
+    let after = kubeconfig::merge(parsed(&target, &before)?, &ours, cluster)
+        .map_err(|why| unmergeable(&target, folder, &why))?;
+    text::changed(&before, &after).with_context(|| by_hand(&target))?;
+    Ok(())
 }
 
 /// What to say when the cluster cannot be merged into `target`, and what to do.
@@ -394,6 +426,22 @@ pub(super) fn merge_kubeconfig(folder: &AssetFolder, spec: &ClusterSpec) -> anyh
     })?;
     eprintln!("merged into {}", target.display());
     Ok(())
+}
+
+/// Whether a kubeconfig, the folder's or the common one, has the cluster. One that cannot be read may have it.
+pub(super) fn is_remembered(folder: &AssetFolder, spec: &ClusterSpec) -> bool {
+    let own = folder_kubeconfig(folder, spec);
+    if !matches!(own, Ok(None | Some((_, KubeconfigOwner::Other)))) {
+        return true;
+    }
+    let cluster = ClusterKey {
+        id: spec.id.as_deref().unwrap_or_default(),
+        name: &spec.name,
+    };
+    let common = common_kubeconfig().and_then(|target| read_kubeconfig(&target));
+    common.map_or(true, |config| {
+        kubeconfig::remove(&config, cluster).is_some()
+    })
 }
 
 /// Takes a cluster that has gone out of both kubeconfigs: the folder's, and those entries of the common
@@ -430,6 +478,15 @@ pub(super) fn forget_kubeconfig(folder: &AssetFolder, spec: &ClusterSpec) -> any
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The shell took `file://my cluster/…` apart.
+    #[test]
+    fn the_file_of_a_policy_is_one_word() {
+        assert_eq!(
+            make_policy("demo-1", Path::new("my cluster/policy/operator-1.json")),
+            "aws iam create-policy --policy-name demo-1 --policy-document 'file://my cluster/policy/operator-1.json'"
+        );
+    }
 
     /// The link was replaced by a file, so what it pointed at (a folder of dotfiles) no longer took part.
     #[test]

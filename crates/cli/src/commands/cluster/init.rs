@@ -35,14 +35,26 @@ pub(super) async fn init_file(folder: &AssetFolder, init: InitArgs) -> anyhow::R
     };
     take_over(&mut spec, lasting);
     let text = spec::write::write(&spec);
-    if let Err(problems) = spec::read(&text) {
-        for problem in problems {
-            eprintln!(
-                "error: {}: {}; {}",
-                problem.field, problem.message, problem.remedy
-            );
+    match spec::read(&text) {
+        Err(problems) => {
+            for problem in problems {
+                eprintln!(
+                    "error: {}: {}; {}",
+                    problem.field, problem.message, problem.remedy
+                );
+            }
+            bail!("these options do not describe a valid cluster (see above); nothing was written");
         }
-        bail!("these options do not describe a valid cluster (see above); nothing was written");
+        Ok(good) => {
+            // Of the reach of the API server more has been said, or asked for with --inside-only.
+            let said = "controlPlane.allowedCidrs";
+            for warning in good.warnings.iter().filter(|one| one.field != said) {
+                tell(&format!(
+                    "warning: {}: {}; {}",
+                    warning.field, warning.message, warning.remedy
+                ));
+            }
+        }
     }
     let path = folder.write_spec(&text, force)?;
     eprintln!("wrote {}", path.display());

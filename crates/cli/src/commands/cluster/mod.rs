@@ -35,11 +35,11 @@ use args::ClusterCommand;
 
 use crate::form::Form;
 use files::{
-    forget_kubeconfig, merge_kubeconfig, own_api_server, print_cost, print_policy, refuse_moved,
-    refuse_unmergeable, render_files,
+    forget_kubeconfig, is_remembered, merge_kubeconfig, own_api_server, print_cost, print_policy,
+    refuse_moved, refuse_unmergeable, render_files,
 };
 use init::init_file;
-use terminal::{Terminal, show, tell};
+use terminal::{Terminal, addressed, begin_commands, show, tell};
 use up::{finish, make};
 
 pub(crate) fn run(args: ClusterArgs) -> anyhow::Result<Exit> {
@@ -48,6 +48,11 @@ pub(crate) fn run(args: ClusterArgs) -> anyhow::Result<Exit> {
         .enable_all()
         .build()?;
     let advice = args.command.after_interruption();
+    begin_commands(
+        shown(&AssetFolder::new(&args.dir), "")
+            .trim_end()
+            .to_owned(),
+    );
     let result = runtime.block_on(async {
         // In a task of its own: a question that waits for an answer must not hold up Ctrl-C.
         let work = tokio::spawn(dispatch(args));
@@ -56,14 +61,14 @@ pub(crate) fn run(args: ClusterArgs) -> anyhow::Result<Exit> {
             _ = tokio::signal::ctrl_c() => {
                 eprintln!("\ninterrupted");
                 if let Some(advice) = advice {
-                    eprintln!("AWS continues with what has started; {advice}");
+                    tell(&format!("AWS continues with what has started; {advice}"));
                 }
                 Ok(Exit::Interrupted)
             }
         }
     });
     runtime.shutdown_background(); // does not wait for a thread that waits for an answer
-    result
+    result.map_err(|error| anyhow::Error::msg(addressed(&format!("{error:#}"))))
 }
 
 /// What the environment says about the way to AWS.
@@ -82,10 +87,11 @@ fn shown(folder: &AssetFolder, command: &str) -> String {
         return format!("canoe cluster {command}");
     }
     let root = root.display().to_string();
-    format!(
-        "canoe cluster --dir {} {command}",
-        root.trim_end_matches('/')
-    )
+    let root = match root.trim_end_matches('/') {
+        "" => "/",
+        rest => rest,
+    };
+    format!("canoe cluster --dir {} {command}", words::shell::word(root))
 }
 
 async fn dispatch(args: ClusterArgs) -> anyhow::Result<Exit> {
@@ -288,7 +294,12 @@ async fn show_status(folder: &AssetFolder, drift: bool, form: Form) -> anyhow::R
             .filter_map(|pem| credentials::days_left(&pem, now))
             .min();
     }
-    if view.endpoint.is_some()
+    if view.endpoint.is_some() && !folder.path("kubeconfig").exists() {
+        tell(&format!(
+            "warning: the nodes cannot be counted: the folder has no kubeconfig; `{}` writes it",
+            shown(folder, "kubeconfig")
+        ));
+    } else if view.endpoint.is_some()
         && let Some(api) = own_api_server(folder, &spec)?
     {
         match api.ready_nodes().await {
@@ -363,9 +374,11 @@ async fn take_down(
         );
     }
     if !report.found && !force {
-        tell(
-            "the entries in your kubeconfig stay, because nothing of the cluster was found; --force removes them",
-        );
+        if is_remembered(folder, spec) {
+            tell(
+                "the entries in your kubeconfig stay, because nothing of the cluster was found; --force removes them",
+            );
+        }
     } else if let Err(error) = forget_kubeconfig(folder, spec) {
         // The cluster has gone, and this is no reason to run `down` again.
         tell(&format!(
@@ -379,6 +392,19 @@ async fn take_down(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// With a folder that has a space in its name, no printed command could be copied.
+    #[test]
+    fn commands_name_the_folder_as_a_word_of_the_shell() {
+        for (root, command) in [
+            (".", "canoe cluster up"),
+            ("demo/", "canoe cluster --dir demo up"),
+            ("my cluster", "canoe cluster --dir 'my cluster' up"),
+            ("a;b", "canoe cluster --dir 'a;b' up"),
+        ] {
+            assert_eq!(shown(&AssetFolder::new(root), "up"), command);
+        }
+    }
 
     /// `down --yes` used to delete the file system with everything on it.
     #[test]

@@ -8,7 +8,7 @@ use k8s_openapi::api::batch::v1::Job;
 use provision::assets::{AssetError, AssetFolder};
 use provision::command::{CommandError, counted, is_made, refuse_strangers};
 use provision::lifecycle::demand::{self, ScalingAction};
-use provision::spec;
+use provision::spec::{self, Capacity, ClusterSpec};
 
 use super::args::ScaleArgs;
 use super::files::standing_api_server;
@@ -38,11 +38,15 @@ async fn to(
     yes: bool,
     poll: f64,
 ) -> anyhow::Result<()> {
+    let standing = load_standing(folder)?;
+    if let Some(reason) = refused_size(&standing, workers, on_demand) {
+        bail!("{reason}; nothing was changed");
+    }
     let before = folder.read_spec()?;
     let mut after = spec::write::with_workers(&before, workers)
         .context("cluster.yaml has no line `count: N` to edit")?;
     // Machines on demand are part of the count; fewer workers cannot have more of them.
-    let present = load_standing(folder)?.workers.on_demand;
+    let present = standing.workers.on_demand;
     let on_demand = on_demand.unwrap_or(present.min(workers));
     if on_demand != present {
         after = spec::write::with_number(&after, "workers.onDemand", on_demand)
@@ -53,13 +57,17 @@ async fn to(
     explain(refuse_strangers(&aws, &spec).await)?;
     if !explain(is_made(&aws, &spec).await)? {
         bail!(
-            "there is no cluster {} yet; {} makes it",
+            "there is no cluster {} yet; `{}` makes it",
             spec.name,
             shown(folder, "up")
         );
     }
     folder.update_spec(&after)?;
     match make(folder, &spec, yes, pace(poll)).await {
+        Ok(report) if report.changed.is_empty() && after == before => {
+            eprintln!("{workers} workers had been requested before");
+            Ok(())
+        }
         Ok(_) => {
             eprintln!("requested {workers} workers; cluster.yaml is updated");
             eprintln!("follow their progress with {}", shown(folder, "status"));
@@ -73,6 +81,27 @@ async fn to(
             "cluster.yaml now has {workers} workers; `canoe cluster up` applies it"
         ))),
     }
+}
+
+/// Why the cluster cannot have the size that the command line asks for, in the words of the command line.
+fn refused_size(spec: &ClusterSpec, workers: u32, on_demand: Option<u32>) -> Option<String> {
+    let max = spec.workers.max;
+    if workers > max {
+        return Some(format!(
+            "--workers {workers} is more than workers.max in cluster.yaml, which is {max}: ask for {max} at most, or raise workers.max"
+        ));
+    }
+    let on_demand = on_demand?;
+    if spec.workers.capacity == Capacity::OnDemand && on_demand > 0 {
+        return Some(format!(
+            "--on-demand {on_demand}: all workers are on demand anyway, because workers.capacity in cluster.yaml is on-demand; leave it out"
+        ));
+    }
+    (on_demand > workers).then(|| {
+        format!(
+            "--on-demand {on_demand} is more than --workers {workers}: it counts those of the workers that are on demand"
+        )
+    })
 }
 
 /// Whether a command ended before it changed anything.
@@ -129,7 +158,7 @@ pub(crate) async fn grow(folder: &Path, wanted: u32, yes: bool) -> anyhow::Resul
 async fn by_jobs(folder: &AssetFolder, args: &ScaleArgs) -> anyhow::Result<()> {
     let api = standing_api_server(folder, &load_standing(folder)?)?;
     let patience = if args.follow {
-        Duration::from_secs(args.idle_minutes * 60)
+        Duration::from_secs(args.idle_minutes.saturating_mul(60))
     } else {
         Duration::ZERO
     };
@@ -174,5 +203,31 @@ async fn by_jobs(folder: &AssetFolder, args: &ScaleArgs) -> anyhow::Result<()> {
             return Ok(());
         }
         tokio::time::sleep(LOOK).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The complaint named a line of cluster.yaml that says 3.
+    #[test]
+    fn a_size_that_cannot_be_is_refused_in_the_words_of_the_command_line() {
+        let mut spec = ClusterSpec::new("demo", "us-west-2");
+        assert_eq!(refused_size(&spec, 10, None), None);
+        let said = refused_size(&spec, 11, None).unwrap();
+        assert!(
+            said.contains("--workers 11 is more than workers.max"),
+            "{said}"
+        );
+        let said = refused_size(&spec, 3, Some(1)).unwrap();
+        assert!(said.contains("on demand anyway"), "{said}");
+        spec.workers.capacity = Capacity::Spot;
+        assert_eq!(refused_size(&spec, 3, Some(3)), None);
+        let said = refused_size(&spec, 3, Some(4)).unwrap();
+        assert!(
+            said.contains("--on-demand 4 is more than --workers 3"),
+            "{said}"
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! Progress and questions of `canoe cluster`.
 
 use std::io::IsTerminal as _;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use provision::command::{Sink, Talk};
@@ -53,6 +54,35 @@ const LONG: Duration = Duration::from_secs(60);
 /// Columns that every terminal has.
 const COLUMNS: usize = 80;
 
+/// How commands for the folder of the command line begin.
+static BEGINNING: OnceLock<String> = OnceLock::new();
+
+/// Says which folder the commands in all further lines are for.
+pub(super) fn begin_commands(beginning: String) {
+    BEGINNING.get_or_init(|| beginning);
+}
+
+/// A text in which commands are for the folder of the command line: most texts are written without knowing it.
+pub(super) fn addressed(text: &str) -> String {
+    match BEGINNING.get() {
+        Some(beginning) => with_beginning(text, beginning),
+        None => text.to_owned(),
+    }
+}
+
+fn with_beginning(text: &str, beginning: &str) -> String {
+    let mut parts = text.split("`canoe cluster ");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let known = part.starts_with("--dir ");
+        out.push('`');
+        out.push_str(if known { "canoe cluster" } else { beginning });
+        out.push(' ');
+        out.push_str(part);
+    }
+    out
+}
+
 /// A line on standard error; long ones are folded between words when a person looks.
 pub(super) fn tell(line: &str) {
     eprintln!("{}", for_eyes(line, std::io::stderr().is_terminal()));
@@ -64,11 +94,8 @@ pub(super) fn show(line: &str) {
 }
 
 fn for_eyes(line: &str, person: bool) -> String {
-    if person {
-        folded(line, COLUMNS)
-    } else {
-        line.to_owned()
-    }
+    let line = addressed(line);
+    if person { folded(&line, COLUMNS) } else { line }
 }
 
 /// Folds a line between words; what follows stands four columns further right. Spaces inside the
@@ -132,6 +159,17 @@ fn status_word(status: &ResourceStatus) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// `run `canoe cluster up`` looked for cluster.yaml in the folder of the shell.
+    #[test]
+    fn commands_in_every_text_are_for_the_folder_of_the_command_line() {
+        let text = "run `canoe cluster up`, or `canoe cluster --dir x down`; `canoe job get a`";
+        assert_eq!(
+            with_beginning(text, "canoe cluster --dir 'my cluster'"),
+            "run `canoe cluster --dir 'my cluster' up`, or `canoe cluster --dir x down`; `canoe job get a`"
+        );
+        assert_eq!(with_beginning(text, "canoe cluster"), text);
+    }
 
     #[test]
     fn long_lines_are_folded_between_words() {

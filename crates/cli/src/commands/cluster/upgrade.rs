@@ -51,7 +51,7 @@ pub(super) async fn run(folder: &AssetFolder, args: UpgradeArgs) -> anyhow::Resu
     if spec.control_plane.mode == ControlPlaneMode::Eks {
         if aws.eks_cluster(&spec.name).await?.is_none() {
             bail!(
-                "there is no EKS cluster {} yet; set kubernetesVersion in cluster.yaml, then {}",
+                "there is no EKS cluster {} yet; set kubernetesVersion in cluster.yaml, then run `{}`",
                 spec.name,
                 shown(folder, "up")
             );

@@ -1,29 +1,17 @@
 //! Whether names are free, and whether what the cluster file brings along is there and fits.
 
-use super::{Check, check};
+use super::{Check, check, taken};
 use crate::cidr::Cidr;
 use crate::cloud::{Cloud, CloudError};
 use crate::command::bucket::{self, BucketOwner};
 use crate::command::own::{self, StackOwner};
-use crate::command::{CommandError, boundary, standing, up};
-use crate::ownership::{is_ours, missing_id, stranger};
-use crate::spec::{ClusterSpec, ControlPlaneMode};
-use crate::statuses::{KeyState, StackStatus};
-use crate::template::base::key_alias;
+use crate::command::{CommandError, standing, up};
+use crate::ownership::missing_id;
+use crate::spec::ClusterSpec;
+use crate::statuses::KeyState;
 use crate::template::{MAX_BODY, StackLayer};
 
 type Finding = Result<Result<String, String>, CloudError>;
-
-/// What is there under the names that the stacks want.
-#[derive(Debug, Default)]
-pub(crate) struct NamesInUse {
-    /// Our own stacks.
-    there: Vec<String>,
-    /// What is not ours, or in the way; each with its remedy.
-    pub(crate) taken: Vec<String>,
-    /// A log group of our own that outlived its stack.
-    pub(crate) left_logs: Option<String>,
-}
 
 /// A stack of one of our names must be ours; what has no stack must not exist.
 pub(super) async fn names(cloud: &impl Cloud, spec: &ClusterSpec) -> Check {
@@ -31,7 +19,7 @@ pub(super) async fn names(cloud: &impl Cloud, spec: &ClusterSpec) -> Check {
 }
 
 async fn free_names(cloud: &impl Cloud, spec: &ClusterSpec) -> Finding {
-    let found = in_use(cloud, spec).await?;
+    let found = taken::in_use(cloud, spec).await?;
     if !found.taken.is_empty() {
         return Ok(Err(found.taken.join("; ")));
     }
@@ -72,124 +60,6 @@ fn asked(result: Result<Result<String, String>, CommandError>) -> Finding {
         Err(CommandError::Cloud(error)) => Err(error),
         Err(other) => Ok(Err(other.to_string())),
     }
-}
-
-/// Looks at every name. `up` asks the same before it makes anything.
-pub(crate) async fn in_use(
-    cloud: &impl Cloud,
-    spec: &ClusterSpec,
-) -> Result<NamesInUse, CloudError> {
-    let mut found = NamesInUse::default();
-    let other = |words: String| {
-        if words.contains("it is a copy") {
-            return words;
-        }
-        format!("{words}; choose another name, or remove it yourself")
-    };
-    found.taken = own::strangers(cloud, spec)
-        .await?
-        .into_iter()
-        .map(other)
-        .collect();
-    if !found.taken.is_empty() {
-        return Ok(found);
-    }
-    found
-        .taken
-        .extend(boundary::foreign(cloud, spec).await?.map(other));
-    for layer in StackLayer::ALL {
-        let holds = match own::find(cloud, spec, layer).await? {
-            StackOwner::Ours(view) => {
-                found.there.push(layer.stack_name(&spec.name));
-                !matches!(
-                    view.status,
-                    StackStatus::ReviewInProgress | StackStatus::RollbackComplete
-                )
-            }
-            _ => false,
-        };
-        match layer {
-            _ if holds => {}
-            StackLayer::Base => {
-                let taken = [
-                    taken_repository(cloud, spec).await?,
-                    taken_alias(cloud, spec).await?,
-                ];
-                found.taken.extend(taken.into_iter().flatten());
-            }
-            StackLayer::Storage => {}
-            StackLayer::Cluster => of_cluster(cloud, spec, &mut found).await?,
-        }
-    }
-    Ok(found)
-}
-
-/// An image repository of the name that the base stack will want to make.
-async fn taken_repository(
-    cloud: &impl Cloud,
-    spec: &ClusterSpec,
-) -> Result<Option<String>, CloudError> {
-    if !spec.image_repository {
-        return Ok(None);
-    }
-    let name = spec.repository_name();
-    let tags = cloud.repository_tags(&name).await?;
-    Ok(tags.map(|tags| {
-        let words = stranger(&format!("image repository {name}"), &tags, spec);
-        format!("{words}; choose another name, or remove it yourself")
-    }))
-}
-
-/// An alias of the name that the base stack will want to make.
-async fn taken_alias(cloud: &impl Cloud, spec: &ClusterSpec) -> Result<Option<String>, CloudError> {
-    if spec.kms_key_arn.is_some() {
-        return Ok(None);
-    }
-    let alias = key_alias(spec);
-    match cloud.key_state(&alias).await {
-        Ok(_) => Ok(Some(format!(
-            "a key has the name {alias}, which no stack of this cluster gave it; choose another name, or remove the alias"
-        ))),
-        Err(error) if error.is_missing() => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-/// Things of names that the cluster stack will want to make.
-async fn of_cluster(
-    cloud: &impl Cloud,
-    spec: &ClusterSpec,
-    found: &mut NamesInUse,
-) -> Result<(), CloudError> {
-    for role in crate::policy::role_names(spec) {
-        if cloud.role_arn(&role).await?.is_some() {
-            found.taken.push(format!(
-                "a role {role} exists that no stack of this cluster made; choose another name, or remove it"
-            ));
-        }
-    }
-    if spec.control_plane.mode == ControlPlaneMode::SelfManaged {
-        return Ok(());
-    }
-    if cloud.eks_cluster(&spec.name).await?.is_some() {
-        found.taken.push(format!(
-            "an EKS cluster {} exists that no stack of this cluster made; choose another name, or remove it",
-            spec.name
-        ));
-    }
-    let group = crate::template::eks::log_group(spec);
-    let groups = cloud.log_groups(&group).await?;
-    if let Some(logs) = groups.into_iter().find(|found| found.id == group) {
-        if is_ours(&logs.tags, spec) {
-            found.left_logs = Some(group);
-        } else {
-            let words = stranger(&format!("log group {group}"), &logs.tags, spec);
-            found.taken.push(format!(
-                "{words}; choose another name, or remove it yourself"
-            ));
-        }
-    }
-    Ok(())
 }
 
 /// The bucket is needed only for large templates; it must be free or ours.

@@ -1,12 +1,13 @@
 //! `validate`: everything that can be found wrong before it costs money.
 //!
 //! [`offline`] needs no account: the template rules and sizes. [`online`] asks the account who calls
-//! and what it may do ([`account`]), what region and zones offer ([`offer`]), and whether names are
-//! free and what the cluster file brings along is there ([`belongings`]).
+//! and what it may do ([`account`]), what region and zones offer ([`offer`]), whether names are
+//! free ([`taken`]) and what the cluster file brings along is there ([`belongings`]).
 
 pub(crate) mod account;
-pub(super) mod belongings;
+mod belongings;
 mod offer;
+pub(super) mod taken;
 
 use crate::cloud::{Cloud, CloudError};
 use crate::partition::Partition;

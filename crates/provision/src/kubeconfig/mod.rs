@@ -4,6 +4,8 @@
 //! request with whatever AWS credentials the user has at that moment. A self-managed one points at
 //! the admin pair by relative path, so that no private key is copied.
 
+pub mod text;
+
 use std::path::Path;
 
 use serde_json::{Value, json};
