@@ -1,10 +1,11 @@
-//! Gradients of a dense piece that wait for their step: received whole or with gaps, or still in the outbox of a trainer on
-//! this host. They are read block by block, in the cache, when the step is applied; gaps are neither stored nor added.
+//! Gradients of a dense piece that wait for their step: received whole, with gaps or as rows, or still in the outbox of a
+//! trainer on this host. They are read block by block, in the cache, when the step is applied; gaps are neither stored nor added.
 
+use std::ops::Range;
 use std::sync::Arc;
-use wire::gaps;
 use wire::shard::Block;
 use wire::shared::SharedRegion;
+use wire::{gaps, runs};
 
 /// A gradient that waits for those of the other trainers.
 #[derive(Debug, Clone)]
@@ -13,6 +14,8 @@ pub enum Held {
     Whole(Vec<f32>),
     /// The values without the gaps.
     Packed(PackedGradient),
+    /// The values of some rows.
+    Rows(RowGradient),
     /// In the outbox of a trainer on this host.
     Placed(OutboxGradient),
 }
@@ -23,6 +26,15 @@ pub struct PackedGradient {
     /// Which parts of each block are present.
     pub masks: Vec<u64>,
     /// The parts that are present, one after another.
+    pub values: Vec<f32>,
+}
+
+/// A gradient of rows that are narrower than the parts of blocks: all other values are zero.
+#[derive(Debug, Clone, Default)]
+pub struct RowGradient {
+    /// Where the values are among those of all blocks. Ascending, each inside one block.
+    pub runs: Vec<Range<usize>>,
+    /// The values, one run after another.
     pub values: Vec<f32>,
 }
 
@@ -46,10 +58,21 @@ pub(crate) enum GradientSource<'a, E> {
     Held(&'a [f32]),
     /// From memory of this process that has no gaps: the masks and values of the next blocks.
     Packed(&'a [u64], &'a [f32]),
+    /// From memory of this process that has some rows.
+    Rows(RowCursor<'a>),
     /// From an outbox.
     Placed(&'a OutboxGradient, Cursor),
     /// From a connection, as it arrives.
     Arriving(Receive<'a, E>),
+}
+
+/// What has not been read of a gradient of rows.
+#[derive(Debug)]
+pub(crate) struct RowCursor<'a> {
+    /// Where the next block begins among the values of all blocks.
+    start: usize,
+    runs: &'a [Range<usize>],
+    values: &'a [f32],
 }
 
 /// How far an outbox has been read.
@@ -68,6 +91,15 @@ impl<'a, E> GradientSource<'a, E> {
             Held::Packed(packed) => {
                 let (masks, later) = packed.masks.split_at(before.len());
                 Self::Packed(later, &packed.values[packed_len(masks, before)..])
+            }
+            Held::Rows(rows) => {
+                let mut cursor = RowCursor {
+                    start: 0,
+                    runs: &rows.runs,
+                    values: &rows.values,
+                };
+                cursor.next(passed());
+                Self::Rows(cursor)
             }
             Held::Placed(placed) => {
                 let values = match &placed.masks {
@@ -88,6 +120,12 @@ impl<'a, E> GradientSource<'a, E> {
                 let (mask, parts) = next_parts(masks, values, sum.len());
                 gaps::unpack(parts, mask, sum);
                 return Ok(mask);
+            }
+            Self::Rows(cursor) => {
+                sum.fill(0.0);
+                let rows = cursor.next(sum.len());
+                rows.write(sum);
+                return Ok(if rows.runs.is_empty() { 0 } else { u64::MAX });
             }
             Self::Placed(placed, cursor) => {
                 let Some(mask) = placed.next(cursor, sum.len(), scratch) else {
@@ -147,6 +185,16 @@ impl<'a, E> GradientSource<'a, E> {
                 let (mask, parts) = next_parts(masks, values, sum.len());
                 return Ok(gaps::add(parts, mask, sum, filled));
             }
+            Self::Rows(cursor) => {
+                let rows = cursor.next(sum.len());
+                if rows.runs.is_empty() {
+                    return Ok(gaps::add(&[], 0, sum, filled));
+                }
+                scratch.clear();
+                scratch.resize(sum.len(), 0.0);
+                rows.write(scratch);
+                add(sum, scratch);
+            }
             Self::Placed(placed, cursor) => {
                 if let Some(mask) = placed.next(cursor, sum.len(), scratch) {
                     return Ok(gaps::add(scratch, mask, sum, filled));
@@ -160,6 +208,26 @@ impl<'a, E> GradientSource<'a, E> {
             }
         }
         Ok(u64::MAX)
+    }
+}
+
+impl<'a> RowCursor<'a> {
+    /// Splits off what is in the next `len` values.
+    fn next(&mut self, len: usize) -> RowCursor<'a> {
+        let (start, end) = (self.start, self.start + len);
+        let inside = self.runs.partition_point(|run| run.start < end);
+        let (own, later_runs) = self.runs.split_at(inside);
+        let (values, later_values) = self.values.split_at(runs::count(own));
+        (self.start, self.runs, self.values) = (end, later_runs, later_values);
+        RowCursor {
+            start,
+            runs: own,
+            values,
+        }
+    }
+
+    fn write(&self, block: &mut [f32]) {
+        runs::unpack(self.values, self.runs, self.start, block);
     }
 }
 
@@ -261,10 +329,15 @@ mod tests {
             masks,
             values: values_present,
         };
+        let rows = RowGradient {
+            runs: vec![4..6, 70..71, 130..131],
+            values: vec![0.0, 1.5, -2.0, 3.0],
+        };
         for held in [
             Held::Placed(whole),
             Held::Placed(gaps),
             Held::Packed(packed),
+            Held::Rows(rows),
             Held::Whole(values.clone()),
         ] {
             assert_eq!(read(&held, &lens, 0), values);

@@ -78,29 +78,6 @@ pub fn add(mut packed: &[f32], mask: u64, block: &mut [f32], filled: u64) -> u64
     mask | filled
 }
 
-/// Appends those parts of a block of `len` values in which its given runs lie, and returns their mask. `runs` are start and
-/// end of each, ascending; `values` has what is in them, and all else is zero.
-pub fn unfold(
-    runs: impl Iterator<Item = (usize, usize)> + Clone,
-    mut values: &[f32],
-    len: usize,
-    out: &mut Vec<f32>,
-) -> u64 {
-    let masks = runs.clone().map(|(from, to)| parts(from, to, len));
-    let mask = masks.fold(0, |all, mask| all | mask);
-    let (size, begun) = (part(len), out.len());
-    out.resize(begun + count(mask, len).unwrap_or(0), 0.0);
-    for (from, to) in runs.filter(|(from, to)| from < to) {
-        let at = part_of(from, size);
-        let before = (mask & ((1 << at) - 1)).count_ones() as usize;
-        let start = begun + before * size + (from - at * size);
-        let (own, later) = values.split_at(to - from);
-        out[start..start + own.len()].copy_from_slice(own);
-        values = later;
-    }
-    mask
-}
-
 /// Restores a block from the parts that its mask names: as many values as [`count`] returns.
 pub fn unpack(mut packed: &[f32], mask: u64, block: &mut [f32]) {
     let size = part(block.len());
@@ -158,31 +135,6 @@ mod tests {
             let bits = |values: &[f32]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
             prop_assert_eq!(bits(&sum), bits(&whole));
             prop_assert_eq!(filled, mask(first) | mask(second));
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn runs_become_parts_that_restore_the_block(
-            len in 1_usize..5000,
-            marks in prop::collection::btree_set(0_usize..5000, 0..40),
-            first in prop::collection::vec(prop::num::f32::ANY, 0..3),
-        ) {
-            let marks: Vec<usize> = marks.into_iter().filter(|at| *at <= len).collect();
-            let runs: Vec<(usize, usize)> = marks.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
-            let (mut block, mut values) = (vec![0.0_f32; len], Vec::new());
-            for (from, to) in &runs {
-                for (at, value) in block[*from..*to].iter_mut().enumerate() {
-                    *value = at as f32 - 3.0;
-                }
-                values.extend_from_slice(&block[*from..*to]);
-            }
-            let mut packed = first.clone();
-            let mask = unfold(runs.iter().copied(), &values, len, &mut packed);
-            prop_assert_eq!(count(mask, len), Some(packed.len() - first.len()));
-            let mut back = vec![7.0_f32; len];
-            unpack(&packed[first.len()..], mask, &mut back);
-            prop_assert_eq!(block, back);
         }
     }
 
