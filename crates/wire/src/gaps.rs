@@ -59,7 +59,9 @@ pub fn pack(block: &[f32], mask: u64, out: &mut Vec<f32>) {
 /// afterwards. The sum is that of whole blocks, bit for bit: a negative zero plus the zero of a gap is a positive one.
 pub fn add(mut packed: &[f32], mask: u64, block: &mut [f32], filled: u64) -> u64 {
     let size = part(block.len());
-    let mut rest = mask | filled;
+    // `filled` may have more parts than a short block.
+    let parts = block.len().div_ceil(size) as u32;
+    let mut rest = (mask | filled) & u64::MAX.checked_shr(64 - parts).unwrap_or(0);
     while rest != 0 {
         let at = rest.trailing_zeros() as usize;
         rest &= rest - 1;
@@ -158,6 +160,20 @@ mod tests {
         assert_eq!(parts(4095, 4096, 4096), 1 << 63);
         assert_eq!(parts(5, 5, 4096), 0);
         assert_eq!(parts(64, 65, 65), 1 << 32);
+    }
+
+    /// A block that was received whole counts as filled in all 64 parts; one of 610 values has 61.
+    #[test]
+    fn parts_are_added_to_a_whole_block_that_has_fewer() {
+        for len in [0, 1, 3, 65, 610] {
+            let mut sum = vec![-0.0; len];
+            let first = vec![2.0; part(len).min(len)];
+            add(&first, u64::from(len > 0), &mut sum, u64::MAX);
+            let mut wanted = vec![0.0; len];
+            wanted[..first.len()].fill(2.0);
+            let bits = |values: &[f32]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+            assert_eq!(bits(&sum), bits(&wanted));
+        }
     }
 
     #[test]

@@ -24,7 +24,8 @@ const PATIENCE: u32 = 15;
 /// Which service holds which blocks of which dense table.
 #[derive(Debug)]
 pub(super) struct DenseMap {
-    services: u32,
+    /// Those of the servers that hold something.
+    pub(super) services: u32,
     /// For each table, the number of further pushes that are not searched for gaps.
     patience: Vec<u32>,
     /// `blocks[table][service]`; empty for sparse tables.

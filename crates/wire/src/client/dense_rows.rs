@@ -196,10 +196,8 @@ impl Session {
             ticket: None,
         };
         let mut shares: Vec<RowShare> = (0..services).map(|_| share()).collect();
-        let mut memory = vec![None; services];
-        for (service, places) in (0..).zip(&mut memory) {
-            *places = self.places[self.dense_line(service)].as_ref();
-        }
+        let places = |service| self.places[self.dense_line(service)].as_ref();
+        let memory: Vec<_> = (0..self.dense.services).map(places).collect();
         // The layer that looks up a row that the table does not have reports it.
         for id in ids.iter().filter(|id| u64::from(**id) < spec.rows) {
             for (run, home) in homes.runs(*id as usize * cols..(*id as usize + 1) * cols) {
