@@ -299,6 +299,19 @@ mod tests {
         all
     }
 
+    /// The sum of two gradients.
+    fn sum_of(one: &Held, other: &Held, lens: &[usize]) -> Vec<f32> {
+        let mut first = GradientSource::<Infallible>::after(one, &[]);
+        let mut second = GradientSource::<Infallible>::after(other, &[]);
+        let mut all = Vec::new();
+        for len in lens {
+            let mut block = vec![9.0; *len];
+            let Ok(_) = first.begin_pair(&mut second, &mut block, &mut Vec::new());
+            all.extend(block);
+        }
+        all
+    }
+
     #[test]
     fn a_gradient_reads_the_same_from_wherever_it_lies() {
         let lens = [64, 64, 3];
@@ -333,6 +346,7 @@ mod tests {
             runs: vec![4..6, 70..71, 130..131],
             values: vec![0.0, 1.5, -2.0, 3.0],
         };
+        let doubled: Vec<f32> = values.iter().map(|value| value + value).collect();
         for held in [
             Held::Placed(whole),
             Held::Placed(gaps),
@@ -344,12 +358,8 @@ mod tests {
             assert_eq!(read(&held, &lens, 1), values[64..]);
             assert!(read(&held, &lens, 3).is_empty());
             for other in [Held::Whole(values.clone()), held.clone()] {
-                let mut pair = vec![9.0; 64];
-                let mut first = GradientSource::<Infallible>::after(&held, &[]);
-                let mut second = GradientSource::<Infallible>::after(&other, &[]);
-                let Ok(_) = first.begin_pair(&mut second, &mut pair, &mut Vec::new());
-                let doubled: Vec<f32> = values[..64].iter().map(|value| value + value).collect();
-                assert_eq!(pair, doubled);
+                assert_eq!(sum_of(&held, &other, &lens), doubled);
+                assert_eq!(sum_of(&other, &held, &lens), doubled);
             }
             let mut sum = vec![1.0; 64];
             let mut source = GradientSource::<Infallible>::after(&held, &[]);
