@@ -81,7 +81,8 @@ impl Network {
         batch: &Batch,
         wanted: impl Fn(ParameterIndex) -> bool,
     ) -> Vec<(ParameterIndex, Vec<u32>)> {
-        let mut needed: Vec<(ParameterIndex, Vec<u32>)> = Vec::new();
+        let mut lists: Vec<(ParameterIndex, Vec<&[u32]>)> = Vec::new();
+        let mut whole: Vec<ParameterIndex> = Vec::new();
         for Lookup { source, parameter } in self.graph.lookups() {
             let Some(slot) = self.slots.iter().position(|slot| *slot == source) else {
                 continue;
@@ -91,27 +92,26 @@ impl Network {
             let Some(slot) = batch.slots.get(slot).filter(|_| asked) else {
                 continue;
             };
-            let all: Vec<u32>;
-            let rows = match &slot.data {
-                SlotData::Dense { .. } if !spec.by_row => {
-                    all = (0..spec.rows as u32).collect();
-                    &all
-                }
-                data => crate::rows::looked_up(data),
-            };
-            match needed.iter_mut().find(|(p, _)| *p == parameter) {
-                Some((_, all)) => all.extend_from_slice(rows),
-                None => needed.push((parameter, rows.to_vec())),
+            if matches!(slot.data, SlotData::Dense { .. }) && !spec.by_row {
+                whole.push(parameter);
+            }
+            let rows = crate::rows::looked_up(&slot.data);
+            match lists.iter_mut().find(|(p, _)| *p == parameter) {
+                Some((_, all)) => all.push(rows),
+                None => lists.push((parameter, vec![rows])),
             }
         }
-        for (parameter, rows) in &mut needed {
+        lists.sort_by_key(|(parameter, _)| *parameter);
+        let needed = lists.into_iter().map(|(parameter, lists)| {
+            let rows = self.specs[parameter.0].rows;
             // The layer that uses the ids checks them later, so rows that do not exist are left out here.
-            let limit = self.specs[parameter.0].rows;
-            rows.retain(|&row| (row as usize) < limit);
-            *rows = distinct_rows(rows);
-        }
-        needed.sort_by_key(|(parameter, _)| *parameter);
-        needed
+            let ids = match whole.contains(&parameter) {
+                true => (0..rows as u32).collect(),
+                false => distinct_rows(&lists, rows),
+            };
+            (parameter, ids)
+        });
+        needed.collect()
     }
 
     /// Computes all outputs of a batch and returns the cost, summed over its samples.

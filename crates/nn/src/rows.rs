@@ -57,28 +57,33 @@ impl RowSet {
     }
 }
 
-/// The distinct rows, ascending: by a mark for each possible one where these are few, else by sorting. A mark is a byte: a
-/// frequent row would have to wait for its last mark if a mark were a bit.
-pub(crate) fn distinct_rows(rows: &[u32]) -> Vec<u32> {
-    let limit = rows.iter().max().map_or(0, |&row| row as usize + 1);
-    if limit / 32 <= rows.len() {
-        let mut marks = vec![[0_u8; 8]; limit.div_ceil(8)];
-        let flat = marks.as_flattened_mut();
-        rows.iter().for_each(|&row| flat[row as usize] = 1);
-        let mut ids = Vec::with_capacity(rows.len().min(limit));
-        for (at, eight) in marks.iter().enumerate() {
-            let mut rest = u64::from_le_bytes(*eight);
-            while rest != 0 {
-                ids.push((at * 8) as u32 + rest.trailing_zeros() / 8);
-                rest &= rest - 1;
-            }
-        }
-        return ids;
+/// The distinct rows below `limit` of several lists, ascending: by a mark for each possible one where these are few, else
+/// by sorting. A mark is a byte: a frequent row would have to wait for its last mark if a mark were a bit.
+pub(crate) fn distinct_rows(lists: &[&[u32]], limit: usize) -> Vec<u32> {
+    let count = lists.iter().map(|rows| rows.len()).sum::<usize>();
+    if limit / 32 > count {
+        let rows = lists.iter().copied().flatten().copied();
+        let mut rows: Vec<u32> = rows.filter(|&row| (row as usize) < limit).collect();
+        rows.sort_unstable();
+        rows.dedup();
+        return rows;
     }
-    let mut rows = rows.to_vec();
-    rows.sort_unstable();
-    rows.dedup();
-    rows
+    let mut marks = vec![[0_u8; 8]; limit.div_ceil(8)];
+    let (flat, _) = marks.as_flattened_mut().split_at_mut(limit);
+    for &row in lists.iter().copied().flatten() {
+        if let Some(mark) = flat.get_mut(row as usize) {
+            *mark = 1;
+        }
+    }
+    let mut ids = Vec::with_capacity(count.min(limit));
+    for (at, eight) in marks.iter().enumerate() {
+        let mut rest = u64::from_le_bytes(*eight);
+        while rest != 0 {
+            ids.push((at * 8) as u32 + rest.trailing_zeros() / 8);
+            rest &= rest - 1;
+        }
+    }
+    ids
 }
 
 /// The rows of a table that a slot's data looks up: its ids or its sparse columns.
@@ -99,7 +104,7 @@ mod tests {
         let mut set = RowSet::default();
         for rows in [vec![200, 3, 3, 64, 63, 127], vec![5], vec![], vec![299, 0]] {
             set.collect(&rows, 300).unwrap();
-            assert_eq!(set.ids(), distinct_rows(&rows));
+            assert_eq!(set.ids(), distinct_rows(&[&rows], 300));
             assert!(
                 set.ids().is_sorted_by(|a, b| a < b)
                     && rows.iter().all(|row| set.ids().contains(row))
@@ -107,6 +112,11 @@ mod tests {
             for (place, &id) in set.ids().iter().enumerate() {
                 assert_eq!(set.place(id), place as u32);
             }
+        }
+        // By marks and by sorting, from several lists; rows that do not exist are left out.
+        for limit in [64, 100_000] {
+            let lists: [&[u32]; 3] = [&[7, 3, 7], &[], &[NO_ROW, 3, limit, limit - 1]];
+            assert_eq!(distinct_rows(&lists, limit as usize), [3, 7, limit - 1]);
         }
         set.collect(&[7, NO_ROW], 300).unwrap();
         assert_eq!(set.ids(), [7]);

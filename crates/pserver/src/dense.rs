@@ -3,14 +3,14 @@
 //! All blocks are stored one after another. The state of a block is `slots` runs as long as the block, at `slots` times
 //! the block's offset; so each block is updated and saved by itself.
 
-use crate::gradient::{GradientSource, Held, PackedGradient, Receive};
+use crate::gradient::{GradientSource, Held, Receive};
 use crate::table::Table;
 use optim::{ParameterProgress, UpdateStep};
 use std::convert::Infallible;
 use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use wire::gaps;
+use wire::runs;
 use wire::shard::Block;
 use wire::shared::PublishedValues;
 use words::lock::{Mutex, RwLock, RwLockReadGuard};
@@ -127,7 +127,7 @@ impl DensePiece {
     /// Where those values of rows of the table lie that are in these blocks: ranges among the values of all blocks, each
     /// inside one block. Ids ascend.
     pub(crate) fn runs(&self, ids: &[u32], cols: usize) -> Vec<Range<usize>> {
-        let mut runs = Vec::with_capacity(ids.len());
+        let mut runs: Vec<Range<usize>> = Vec::with_capacity(ids.len());
         // `at` is the first block that does not end before the row, and `before` counts the values of those that do.
         let (mut at, mut before) = (0, 0);
         for id in ids {
@@ -136,7 +136,12 @@ impl DensePiece {
                 let block_end = block.start + block.len;
                 let (from, to) = (start.max(block.start), end.min(block_end));
                 if from < to {
-                    runs.push(before + from - block.start..before + to - block.start);
+                    let run = before + from - block.start..before + to - block.start;
+                    // Runs end where blocks do.
+                    match from == block.start {
+                        true => runs.push(run),
+                        false => runs::push(&mut runs, run),
+                    }
                 }
                 if end < block_end {
                     break;
@@ -146,29 +151,6 @@ impl DensePiece {
             }
         }
         runs
-    }
-
-    /// A gradient that has only these runs, as if it had been received with gaps.
-    pub(crate) fn unfold(
-        &self,
-        mut runs: &[Range<usize>],
-        mut values: &[f32],
-        packed: &mut PackedGradient,
-    ) {
-        packed.masks.clear();
-        packed.values.clear();
-        let mut start = 0;
-        for block in &self.blocks {
-            let end = start + block.len;
-            let inside = runs.partition_point(|run| run.start < end);
-            let (own, later_runs) = runs.split_at(inside);
-            let count = own.iter().map(ExactSizeIterator::len).sum();
-            let (own_values, later_values) = values.split_at(count);
-            let places = own.iter().map(|run| (run.start - start, run.end - start));
-            let mask = gaps::unfold(places, own_values, block.len, &mut packed.values);
-            packed.masks.push(mask);
-            (runs, values, start) = (later_runs, later_values, end);
-        }
     }
 
     /// Changes the data outside of training: a restore, values from trainer 0, a new pass.

@@ -1,11 +1,12 @@
-//! Gradients of a dense piece that wait for their step: received whole or with gaps, or still in the outbox of a
-//! trainer on this host. When the step is applied, they are read block by block, so that a block stays in the cache;
+//! Gradients of a dense piece that wait for their step: received whole, with gaps or as rows, or still in the outbox of
+//! a trainer on this host. When the step is applied, they are read block by block, so that a block stays in the cache;
 //! gaps are neither stored nor added.
 
+use std::ops::Range;
 use std::sync::Arc;
-use wire::gaps;
 use wire::shard::Block;
 use wire::shared::SharedRegion;
+use wire::{gaps, runs};
 
 /// A gradient that waits for those of the other trainers.
 #[derive(Debug, Clone)]
@@ -14,6 +15,8 @@ pub enum Held {
     Whole(Vec<f32>),
     /// The values without the gaps.
     Packed(PackedGradient),
+    /// The values of some rows.
+    Rows(RowGradient),
     /// In the outbox of a trainer on this host.
     Placed(OutboxGradient),
 }
@@ -24,6 +27,15 @@ pub struct PackedGradient {
     /// Which parts of each block are present.
     pub masks: Vec<u64>,
     /// The parts that are present, one after another.
+    pub values: Vec<f32>,
+}
+
+/// A gradient of rows that are narrower than the parts of blocks: all other values are zero.
+#[derive(Debug, Clone, Default)]
+pub struct RowGradient {
+    /// Where the values are among those of all blocks. Ascending, each inside one block.
+    pub runs: Vec<Range<usize>>,
+    /// The values, one run after another.
     pub values: Vec<f32>,
 }
 
@@ -47,10 +59,21 @@ pub(crate) enum GradientSource<'a, E> {
     Held(&'a [f32]),
     /// From memory of this process, where gaps are not stored: the masks and values of the next blocks.
     Packed(&'a [u64], &'a [f32]),
+    /// From memory of this process that has some rows.
+    Rows(RowCursor<'a>),
     /// From an outbox.
     Placed(&'a OutboxGradient, Cursor),
     /// From a connection, as it arrives.
     Arriving(Receive<'a, E>),
+}
+
+/// What has not been read of a gradient of rows.
+#[derive(Debug)]
+pub(crate) struct RowCursor<'a> {
+    /// Where the next block begins among the values of all blocks.
+    start: usize,
+    runs: &'a [Range<usize>],
+    values: &'a [f32],
 }
 
 /// How far an outbox has been read.
@@ -69,6 +92,15 @@ impl<'a, E> GradientSource<'a, E> {
             Held::Packed(packed) => {
                 let (masks, later) = packed.masks.split_at(before.len());
                 Self::Packed(later, &packed.values[packed_len(masks, before)..])
+            }
+            Held::Rows(rows) => {
+                let mut cursor = RowCursor {
+                    start: 0,
+                    runs: &rows.runs,
+                    values: &rows.values,
+                };
+                cursor.next(passed());
+                Self::Rows(cursor)
             }
             Held::Placed(placed) => {
                 let values = match &placed.masks {
@@ -89,6 +121,12 @@ impl<'a, E> GradientSource<'a, E> {
                 let (mask, parts) = next_parts(masks, values, sum.len());
                 gaps::unpack(parts, mask, sum);
                 return Ok(mask);
+            }
+            Self::Rows(cursor) => {
+                sum.fill(0.0);
+                let rows = cursor.next(sum.len());
+                rows.write(sum);
+                return Ok(if rows.runs.is_empty() { 0 } else { u64::MAX });
             }
             Self::Placed(placed, cursor) => {
                 let Some(mask) = placed.next(cursor, sum.len(), scratch) else {
@@ -148,6 +186,16 @@ impl<'a, E> GradientSource<'a, E> {
                 let (mask, parts) = next_parts(masks, values, sum.len());
                 return Ok(gaps::add(parts, mask, sum, filled));
             }
+            Self::Rows(cursor) => {
+                let rows = cursor.next(sum.len());
+                if rows.runs.is_empty() {
+                    return Ok(gaps::add(&[], 0, sum, filled));
+                }
+                scratch.clear();
+                scratch.resize(sum.len(), 0.0);
+                rows.write(scratch);
+                add(sum, scratch);
+            }
             Self::Placed(placed, cursor) => {
                 if let Some(mask) = placed.next(cursor, sum.len(), scratch) {
                     return Ok(gaps::add(scratch, mask, sum, filled));
@@ -161,6 +209,26 @@ impl<'a, E> GradientSource<'a, E> {
             }
         }
         Ok(u64::MAX)
+    }
+}
+
+impl<'a> RowCursor<'a> {
+    /// Splits off what is in the next `len` values.
+    fn next(&mut self, len: usize) -> RowCursor<'a> {
+        let (start, end) = (self.start, self.start + len);
+        let inside = self.runs.partition_point(|run| run.start < end);
+        let (own, later_runs) = self.runs.split_at(inside);
+        let (values, later_values) = self.values.split_at(runs::count(own));
+        (self.start, self.runs, self.values) = (end, later_runs, later_values);
+        RowCursor {
+            start,
+            runs: own,
+            values,
+        }
+    }
+
+    fn write(&self, block: &mut [f32]) {
+        runs::unpack(self.values, self.runs, self.start, block);
     }
 }
 
@@ -232,6 +300,19 @@ mod tests {
         all
     }
 
+    /// The sum of two gradients.
+    fn sum_of(one: &Held, other: &Held, lens: &[usize]) -> Vec<f32> {
+        let mut first = GradientSource::<Infallible>::after(one, &[]);
+        let mut second = GradientSource::<Infallible>::after(other, &[]);
+        let mut all = Vec::new();
+        for len in lens {
+            let mut block = vec![9.0; *len];
+            let Ok(_) = first.begin_pair(&mut second, &mut block, &mut Vec::new());
+            all.extend(block);
+        }
+        all
+    }
+
     #[test]
     fn a_gradient_reads_the_same_from_wherever_it_lies() {
         let lens = [64, 64, 3];
@@ -262,22 +343,24 @@ mod tests {
             masks,
             values: values_present,
         };
+        let rows = RowGradient {
+            runs: vec![4..6, 70..71, 130..131],
+            values: vec![0.0, 1.5, -2.0, 3.0],
+        };
+        let doubled: Vec<f32> = values.iter().map(|value| value + value).collect();
         for held in [
             Held::Placed(whole),
             Held::Placed(gaps),
             Held::Packed(packed),
+            Held::Rows(rows),
             Held::Whole(values.clone()),
         ] {
             assert_eq!(read(&held, &lens, 0), values);
             assert_eq!(read(&held, &lens, 1), values[64..]);
             assert!(read(&held, &lens, 3).is_empty());
             for other in [Held::Whole(values.clone()), held.clone()] {
-                let mut pair = vec![9.0; 64];
-                let mut first = GradientSource::<Infallible>::after(&held, &[]);
-                let mut second = GradientSource::<Infallible>::after(&other, &[]);
-                let Ok(_) = first.begin_pair(&mut second, &mut pair, &mut Vec::new());
-                let doubled: Vec<f32> = values[..64].iter().map(|value| value + value).collect();
-                assert_eq!(pair, doubled);
+                assert_eq!(sum_of(&held, &other, &lens), doubled);
+                assert_eq!(sum_of(&other, &held, &lens), doubled);
             }
             let mut sum = vec![1.0; 64];
             let mut source = GradientSource::<Infallible>::after(&held, &[]);

@@ -42,9 +42,7 @@ const BELL: u64 = 0;
 /// The data connections of a server and the threads that serve them.
 pub(crate) struct LinePool {
     kernel: OwnedFd,
-    bell: OwnedFd,
-    /// The bell has been rung, and nobody has come yet.
-    rung: AtomicBool,
+    bell: IdleBell,
     /// Those that wait for their trainer, by number.
     reading: Mutex<HashMap<u64, Box<Line>>>,
     /// Those that can continue.
@@ -59,6 +57,36 @@ pub(crate) struct LinePool {
     cores: usize,
 }
 
+/// Wakes a thread without work. Whoever has heard it looks for work afterwards.
+struct IdleBell {
+    file: OwnedFd,
+    /// It has been rung, and nobody has come yet.
+    rung: AtomicBool,
+}
+
+impl IdleBell {
+    fn new() -> io::Result<Self> {
+        let file = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let rung = AtomicBool::new(false);
+        Ok(Self { file, rung })
+    }
+
+    fn ring(&self) {
+        if !self.rung.swap(true, Ordering::AcqRel) {
+            // It can only be full of rings that nobody has heard yet.
+            let _ = rustix::io::write(&self.file, &1_u64.to_ne_bytes());
+        }
+    }
+
+    /// `meanwhile` is what others do between the two steps. The file first: a ring in between writes nothing, but the work that it is about can be seen already. In the other
+    /// order it would be read away while the bell counts as rung, and nobody could ring it any more.
+    fn heard(&self, meanwhile: impl FnOnce()) {
+        let _ = rustix::io::read(&self.file, &mut [0_u8; 8]);
+        meanwhile();
+        self.rung.store(false, Ordering::Release);
+    }
+}
+
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock()
 }
@@ -66,12 +94,16 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 impl LinePool {
     pub(crate) fn new() -> io::Result<Self> {
         let kernel = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        epoll::add(&kernel, &bell, EventData::new_u64(BELL), EventFlags::IN)?;
+        let bell = IdleBell::new()?;
+        epoll::add(
+            &kernel,
+            &bell.file,
+            EventData::new_u64(BELL),
+            EventFlags::IN,
+        )?;
         Ok(Self {
             kernel,
             bell,
-            rung: AtomicBool::new(false),
             reading: Mutex::default(),
             ready: Mutex::default(),
             connections: AtomicUsize::new(0),
@@ -102,10 +134,8 @@ impl LinePool {
 
     /// Wakes a thread, if one rests.
     fn ring(&self) {
-        let rests = self.idle.load(Ordering::Acquire) > 0;
-        if rests && !self.rung.swap(true, Ordering::AcqRel) {
-            // It can only be full of rings that nobody has heard yet.
-            let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+        if self.idle.load(Ordering::Acquire) > 0 {
+            self.bell.ring();
         }
     }
 
@@ -198,10 +228,7 @@ impl LinePool {
         let mut reading = lock(&self.reading);
         for event in events.iter() {
             match event.data.u64() {
-                BELL => {
-                    self.rung.store(false, Ordering::Release);
-                    let _ = rustix::io::read(&self.bell, &mut [0_u8; 8]);
-                }
+                BELL => self.bell.heard(|| ()),
                 number => came.extend(reading.remove(&number)),
             }
         }
@@ -258,5 +285,21 @@ impl LinePool {
         drop(line);
         self.connections.fetch_sub(1, Ordering::AcqRel);
         connection::ended(host, number, &peer, done);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::{PollFd, PollFlags, poll};
+
+    #[test]
+    fn a_bell_can_be_rung_whatever_was_heard_meanwhile() {
+        let bell = IdleBell::new().unwrap();
+        bell.ring();
+        bell.heard(|| bell.ring());
+        bell.ring();
+        let mut files = [PollFd::new(&bell.file, PollFlags::IN)];
+        assert_eq!(poll(&mut files, Some(&Timespec::default())), Ok(1));
     }
 }

@@ -565,7 +565,10 @@ mod tests {
     /// A hang is the mistake to be found: a reader that waits for more bytes than are sent.
     #[test]
     fn large_payloads_arrive_whole_and_in_pieces() {
-        let sizes = [262_143, 262_144, 262_145, 300_000, 700_001];
+        let sizes = [
+            32_767, 32_768, 50_000, 65_536, 262_143, 262_144, 262_145, 300_000, 700_001,
+        ];
+        let count = sizes.len() as u64;
         let numbers: Vec<f32> = (0..700_001).map(|at| at as f32).collect();
         for (one, other) in [tcp_pair(), tls_pair()] {
             let limit = Some(Duration::from_secs(180));
@@ -574,17 +577,17 @@ mod tests {
             other.gather();
             std::thread::scope(|scope| {
                 scope.spawn(|| {
-                    for (step, len) in (0..).zip(sizes).chain((5..).zip(sizes)) {
+                    for (step, len) in (0..).zip(sizes).chain((count..).zip(sizes)) {
                         let runs = numbers[..len].chunks(1024);
                         one.send_values(&values(step), Encoding::F32, &[], runs)
                             .unwrap();
                     }
                 });
-                for (step, len) in (0..).zip(sizes).chain((5..).zip(sizes)) {
+                for (step, len) in (0..).zip(sizes).chain((count..).zip(sizes)) {
                     let (head, reply) = other.expect_reply().unwrap();
                     assert_eq!((head.payload, reply.step), (4 * len as u64, Step(step)));
                     let mut got = vec![0.0; len];
-                    if step < 5 {
+                    if step < count {
                         let all = [Block {
                             index: 0,
                             start: 0,

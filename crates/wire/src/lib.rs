@@ -16,6 +16,7 @@
 //! - [`part`]: the servers' tables on disk. [`binding`]: which save a part belongs to, and which service wrote it.
 //! - [`recovery`]: where a job continues after a loss. Pure. [`order`]: which trainer orders a snapshot for a server
 //!   that is about to end. [`owed`]: what trainer 0 tests and saves at which point.
+//! - [`gaps`], [`runs`]: gradients and rows without values that are zero or not requested.
 //! - [`client`]: [`Session`], what a trainer calls. [`prefetch`]: hides memory latency from it.
 //!
 //! # Invariants
@@ -44,6 +45,7 @@ pub mod owed;
 pub mod part;
 pub mod prefetch;
 pub mod recovery;
+pub mod runs;
 pub mod shard;
 pub mod shard_map;
 pub mod shared;

@@ -428,17 +428,14 @@ impl Write for Stream {
     }
 }
 
-/// Bytes for which a reader of a large payload is woken.
-const WOKEN_AT: usize = 512 << 10;
+/// Bytes for which a reader of a large payload is woken, and for which one of a payload of middle size.
+const WOKEN_AT: [usize; 2] = [512 << 10, 64 << 10];
 
 /// When to wake a reader to which `due` bytes are sent. A read that finds a few bytes takes them and then waits for as many
 /// as it is woken for, so twice as many must be due.
 fn wake_at(due: u64) -> usize {
-    if due >= 2 * WOKEN_AT as u64 {
-        WOKEN_AT
-    } else {
-        1
-    }
+    let enough = |at: &usize| due >= 2 * *at as u64;
+    WOKEN_AT.into_iter().find(enough).unwrap_or(1)
 }
 
 /// The kernel wakes the reader of a socket when this many bytes have arrived, or as many as its buffer takes, or the
@@ -641,9 +638,16 @@ pub(crate) mod tests {
 
     #[test]
     fn a_reader_is_never_woken_for_more_than_is_sent() {
-        for due in [0, 1, WOKEN_AT as u64, 2 * WOKEN_AT as u64 - 1] {
+        let [large, middle] = WOKEN_AT.map(|at| at as u64);
+        for due in [0, 1, 2 * middle - 1] {
             assert_eq!(wake_at(due), 1);
         }
-        assert_eq!(wake_at(2 * WOKEN_AT as u64), WOKEN_AT);
+        for (due, at) in [
+            (2 * middle, middle),
+            (2 * large - 1, middle),
+            (2 * large, large),
+        ] {
+            assert_eq!(wake_at(due) as u64, at);
+        }
     }
 }

@@ -4,7 +4,7 @@ use super::rows::RowsOfPush;
 use super::{Line, Stop};
 use crate::barrier::Apply;
 use crate::dense::DensePiece;
-use crate::gradient::{Held, OutboxGradient, PackedGradient};
+use crate::gradient::{Held, OutboxGradient, PackedGradient, RowGradient};
 use crate::host::RunListener;
 use crate::service::{Last, Push, ServiceContext, Staged, TablePiece, invalid};
 use std::ops::Range;
@@ -14,7 +14,7 @@ use wire::channel::GATHERED;
 use wire::data::{Carrier, Reply, Ticket};
 use wire::frame::Head;
 use wire::shared::{RegionLayout, SharedRegion, layout};
-use wire::{Encoding, Mode, Step, TableId, View, gaps};
+use wire::{Encoding, Mode, Step, TableId, View, gaps, runs};
 
 /// Shared memory to which a trainer on this host writes its gradients.
 pub(super) struct Outbox {
@@ -101,7 +101,7 @@ impl Line {
         }
     }
 
-    /// A gradient of rows that arrives through the connection. It waits as one with gaps.
+    /// A gradient of rows that arrives through the connection.
     pub(super) fn push_dense_rows(
         &mut self,
         head: &Head,
@@ -119,7 +119,7 @@ impl Line {
                 }
             },
         };
-        let count: usize = looked_up.runs.iter().map(ExactSizeIterator::len).sum();
+        let count = runs::count(&looked_up.runs);
         let ids = if rows.ticket.is_none() {
             4 * u64::from(rows.rows)
         } else {
@@ -133,19 +133,15 @@ impl Line {
             return Err(invalid(text).into());
         }
         let apply = self.begin_push(push)?;
-        let mut packed = self.take_packed(push.table);
-        self.values.resize(count, 0.0);
-        self.channel.read_values(head.encoding, &mut self.values)?;
-        piece.unfold(&looked_up.runs, &self.values, &mut packed);
-        self.hold(push, apply, Held::Packed(packed))
-    }
-
-    /// The buffers of the trainer's last push of a table, to be filled again.
-    fn take_packed(&self, table: TableId) -> PackedGradient {
-        match self.service.take_staged(self.trainer, table.index()) {
-            Staged::Dense(Held::Packed(old)) => old,
-            _ => PackedGradient::default(),
-        }
+        // The buffer of the trainer's last push of the table is filled again.
+        let mut values = match self.service.take_staged(self.trainer, push.table.index()) {
+            Staged::Dense(Held::Rows(old)) => old.values,
+            _ => Vec::new(),
+        };
+        values.resize(count, 0.0);
+        self.channel.read_values(head.encoding, &mut values)?;
+        let runs = looked_up.runs;
+        self.hold(push, apply, Held::Rows(RowGradient { runs, values }))
     }
 
     /// Receives a gradient with gaps, which is small, before it is summed or waits for others.
@@ -157,7 +153,10 @@ impl Line {
         count: usize,
     ) -> Result<(), Stop> {
         let apply = self.begin_push(push)?;
-        let PackedGradient { mut values, .. } = self.take_packed(push.table);
+        let mut values = match self.service.take_staged(self.trainer, push.table.index()) {
+            Staged::Dense(Held::Packed(old)) => old.values,
+            _ => Vec::new(),
+        };
         values.resize(count, 0.0);
         self.channel.read_values(encoding, &mut values)?;
         let held = Held::Packed(PackedGradient { masks, values });
@@ -405,14 +404,8 @@ impl Line {
             carrier: Carrier::Payload,
         };
         let message = self.encode(step, values);
-        self.values.clear();
-        {
-            // No process changes values before this trainer has them: the step after needs its gradient.
-            let data = piece.read();
-            for run in &looked_up.runs {
-                self.values.extend_from_slice(&data.values[run.clone()]);
-            }
-        }
+        // No process changes values before this trainer has them: the step after needs its gradient.
+        runs::pack(&piece.read().values, &looked_up.runs, &mut self.values);
         self.looked_up.insert(table.0, looked_up);
         let bytes = self.values.len() * head.encoding.bytes();
         self.host.metrics.bytes_out.add(bytes as u64);

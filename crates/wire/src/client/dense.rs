@@ -11,6 +11,7 @@ use crate::ids::TableId;
 use crate::shard::{Block, Topology, block_len};
 use crate::shard_map::ShardMap;
 use crate::spec::{JobSpec, TableSpec};
+use std::ops::Range;
 
 /// Tables with fewer values are sent whole, without a search for gaps.
 const WORTH_A_LOOK: u64 = 1 << 16;
@@ -23,7 +24,8 @@ const PATIENCE: u32 = 15;
 /// Which service holds which blocks of which dense table.
 #[derive(Debug)]
 pub(super) struct DenseMap {
-    services: u32,
+    /// Those of the servers that hold something.
+    pub(super) services: u32,
     /// For each table, the number of further pushes that are not searched for gaps.
     patience: Vec<u32>,
     /// `blocks[table][service]`; empty for sparse tables.
@@ -32,21 +34,42 @@ pub(super) struct DenseMap {
     homes: Vec<Vec<BlockHome>>,
 }
 
-/// Where a block is.
+/// Where a block, or a value in it, is.
 #[derive(Debug, Clone, Copy, Default)]
-struct BlockHome {
-    service: u32,
-    /// Its offset among the blocks of that service.
-    start: usize,
+pub(super) struct BlockHome {
+    pub(super) service: u32,
+    /// Its offset among the values of that service.
+    pub(super) start: usize,
 }
 
-/// Where values of a table are, up to the end of their block.
-pub(super) struct ValueAddress {
-    pub(super) service: u32,
-    /// The offset of the first one among the blocks of that service.
-    pub(super) start: usize,
-    /// How many the block has from there on.
-    pub(super) left: usize,
+/// Where the blocks of a table are.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct BlockHomes<'a> {
+    homes: &'a [BlockHome],
+    /// The number of a value's block is the value's number, shifted right by this.
+    shift: u32,
+}
+
+impl<'a> BlockHomes<'a> {
+    /// Cuts values of the table where blocks begin, and says where each piece is.
+    pub(super) fn runs(
+        self,
+        values: Range<usize>,
+    ) -> impl Iterator<Item = (Range<usize>, BlockHome)> + 'a {
+        let mut at = values.start;
+        std::iter::from_fn(move || {
+            let start = at;
+            let block = start >> self.shift;
+            at = values.end.min((block + 1) << self.shift);
+            let BlockHome { service, start: of } = *self.homes.get(block)?;
+            let start_there = of + (start - (block << self.shift));
+            let home = BlockHome {
+                service,
+                start: start_there,
+            };
+            (start < at).then_some((start..at, home))
+        })
+    }
 }
 
 impl DenseMap {
@@ -95,16 +118,13 @@ impl DenseMap {
         masks
     }
 
-    /// Where value `at` of a table of `len` values is.
-    pub(super) fn address(&self, table: TableId, len: u64, at: usize) -> ValueAddress {
+    /// Where the blocks of a table of `len` values are.
+    pub(super) fn homes(&self, table: TableId, len: u64) -> BlockHomes<'_> {
         let block = block_len(len);
         debug_assert!(block.is_power_of_two());
-        let BlockHome { service, start } = self.homes[table.index()][at >> block.trailing_zeros()];
-        let inside = at & (block - 1);
-        ValueAddress {
-            service,
-            start: start + inside,
-            left: block - inside,
+        BlockHomes {
+            homes: &self.homes[table.index()],
+            shift: block.trailing_zeros(),
         }
     }
 

@@ -8,17 +8,19 @@ use super::{Fault, Session};
 use crate::data::{Carrier, Encoded, Reply, Request, Ticket, View};
 use crate::encoding::Encoding;
 use crate::ids::TableId;
+use crate::runs;
 use crate::spec::Mode;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 /// What one service holds of the rows of a request.
 #[derive(Debug, Default, Clone)]
 pub(super) struct RowShare {
     /// The rows that have values on the service.
     ids: Vec<u32>,
-    /// Where the values go in the table: start and length.
-    runs: Vec<(usize, usize)>,
+    /// Where their values are in the table.
+    runs: Vec<Range<usize>>,
     /// Names the rows, if they are those that the service sent last.
     ticket: Option<Ticket>,
 }
@@ -133,11 +135,7 @@ impl Session {
         gradient: &[f32],
         (share, encoding): (&RowShare, Encoding),
     ) -> Result<(), Fault> {
-        self.scratch.clear();
-        for (start, len) in &share.runs {
-            self.scratch
-                .extend_from_slice(&gradient[*start..start + len]);
-        }
+        runs::pack(gradient, &share.runs, &mut self.scratch);
         let message = self.encode(Request::PushDenseRows {
             table,
             rows: share.ids.len() as u32,
@@ -188,6 +186,7 @@ impl Session {
     fn shares(&self, table: TableId, ids: &[u32], mut values: Option<&mut [f32]>) -> Vec<RowShare> {
         let spec = &self.spec.tables[table.index()];
         let cols = spec.cols as usize;
+        let homes = self.dense.homes(table, spec.len());
         let services = self.topology.dense_services() as usize;
         // A little more than a service has if all have as much.
         let most = ids.len() / services * 9 / 8 + 16;
@@ -197,24 +196,22 @@ impl Session {
             ticket: None,
         };
         let mut shares: Vec<RowShare> = (0..services).map(|_| share()).collect();
+        let places = |service| self.places[self.dense_line(service)].as_ref();
+        let memory: Vec<_> = (0..self.dense.services).map(places).collect();
         // The layer that looks up a row that the table does not have reports it.
         for id in ids.iter().filter(|id| u64::from(**id) < spec.rows) {
-            let (mut at, end) = (*id as usize * cols, (*id as usize + 1) * cols);
-            while at < end {
-                let address = self.dense.address(table, spec.len(), at);
-                let len = address.left.min(end - at);
-                if let Some(places) = &self.places[self.dense_line(address.service)] {
+            for (run, home) in homes.runs(*id as usize * cols..(*id as usize + 1) * cols) {
+                if let Some(places) = memory[home.service as usize] {
                     if let Some(values) = &mut values {
-                        places.copy(table, address.start, &mut values[at..at + len]);
+                        places.copy(table, home.start, &mut values[run]);
                     }
-                } else {
-                    let share = &mut shares[address.service as usize];
-                    if share.ids.last() != Some(id) {
-                        share.ids.push(*id);
-                    }
-                    share.runs.push((at, len));
+                    continue;
                 }
-                at += len;
+                let share = &mut shares[home.service as usize];
+                if share.ids.last() != Some(id) {
+                    share.ids.push(*id);
+                }
+                runs::push(&mut share.runs, run);
             }
         }
         shares
@@ -252,7 +249,7 @@ impl Session {
         let line = self.dense_line(service);
         let line = &mut self.lines[line];
         let (head, reply) = line.expect_reply()?;
-        let count: usize = share.runs.iter().map(|(_, len)| len).sum();
+        let count = runs::count(&share.runs);
         let ticket = match reply.message {
             Reply::Values {
                 table: got,
@@ -267,12 +264,7 @@ impl Session {
         }
         self.scratch.resize(count, 0.0);
         line.read_values(head.encoding, &mut self.scratch)?;
-        let mut rest = self.scratch.as_slice();
-        for (start, len) in &share.runs {
-            let (run, later) = rest.split_at(*len);
-            values[*start..start + len].copy_from_slice(run);
-            rest = later;
-        }
+        runs::unpack(&self.scratch, &share.runs, 0, values);
         Ok(ticket)
     }
 
