@@ -16,7 +16,7 @@ pub enum Held {
     /// The values without the gaps.
     Packed(PackedGradient),
     /// The values of some rows.
-    Rows(RowGradient),
+    Rows(LookupGradient),
     /// In the outbox of a trainer on this host.
     Placed(OutboxGradient),
 }
@@ -32,7 +32,7 @@ pub struct PackedGradient {
 
 /// A gradient of rows that are narrower than the parts of blocks: all other values are zero.
 #[derive(Debug, Clone, Default)]
-pub struct RowGradient {
+pub struct LookupGradient {
     /// Where the values are among those of all blocks. Ascending, each inside one block.
     pub runs: Vec<Range<usize>>,
     /// The values, one run after another.
@@ -343,7 +343,7 @@ mod tests {
             masks,
             values: values_present,
         };
-        let rows = RowGradient {
+        let rows = LookupGradient {
             runs: vec![4..6, 70..71, 130..131],
             values: vec![0.0, 1.5, -2.0, 3.0],
         };

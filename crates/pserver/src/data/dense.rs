@@ -4,7 +4,7 @@ use super::rows::RowsOfPush;
 use super::{Line, Stop};
 use crate::barrier::Apply;
 use crate::dense::DensePiece;
-use crate::gradient::{Held, OutboxGradient, PackedGradient, RowGradient};
+use crate::gradient::{Held, LookupGradient, OutboxGradient, PackedGradient};
 use crate::host::RunListener;
 use crate::service::{Last, Push, ServiceContext, Staged, TablePiece, invalid};
 use std::ops::Range;
@@ -141,7 +141,7 @@ impl Line {
         values.resize(count, 0.0);
         self.channel.read_values(head.encoding, &mut values)?;
         let runs = looked_up.runs;
-        self.hold(push, apply, Held::Rows(RowGradient { runs, values }))
+        self.hold(push, apply, Held::Rows(LookupGradient { runs, values }))
     }
 
     /// Receives a gradient with gaps, which is small, before it is summed or waits for others.
