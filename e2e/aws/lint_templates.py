@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Judges every rendered template by tools that are not ours: cfn-lint, checkov, cloud-init schema.
 
-    lint_templates.py --cargo              renders the matrix with cargo, then judges it
-    lint_templates.py --matrix DIR         judges a matrix that is already there
+    lint_templates.py --matrix DIR         judges what `cargo run -p canoe-provision --example render_matrix DIR` has rendered
 
 Needs cfn-lint (pip). checkov (pip) and cloud-init (Debian) are used when they are found, and required
 with --strict. Ends with 1 if anything is found that is not in the tables below.
@@ -38,11 +37,6 @@ ACCEPTED_FINDINGS = {
 
 def run(command, **options):
     return subprocess.run(command, capture_output=True, text=True, check=False, **options)
-
-
-def render(directory):
-    command = ["cargo", "run", "-q", "-p", "canoe-provision", "--example", "render_matrix", str(directory)]
-    subprocess.run(command, check=True)
 
 
 def distinct(matrix, directory):
@@ -140,15 +134,12 @@ def user_data(matrix, command):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cargo", action="store_true", help="render the matrix first")
-    parser.add_argument("--matrix", type=pathlib.Path, help="directory of rendered cases")
+    parser.add_argument("--matrix", type=pathlib.Path, required=True, help="directory of rendered cases")
     parser.add_argument("--checkov", default=shutil.which("checkov"), help="path of checkov")
     parser.add_argument("--cloud-init", default=shutil.which("cloud-init"), help="command of cloud-init")
     parser.add_argument("--strict", action="store_true", help="fail when a tool is missing")
     arguments = parser.parse_args()
-    matrix = arguments.matrix or pathlib.Path(tempfile.mkdtemp(prefix="canoe-matrix-"))
-    if arguments.cargo:
-        render(matrix)
+    matrix = arguments.matrix
     cases = len(list(matrix.iterdir()))
     assert cases > 50, f"the matrix has only {cases} cases"
     templates = distinct(matrix, pathlib.Path(tempfile.mkdtemp(prefix="canoe-distinct-")))

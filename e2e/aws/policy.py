@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Proves the operator's policy and the boundary of the roles, for every combination of options.
 
-    policy.py --cargo            renders the matrix with cargo, then judges it
-    policy.py --matrix DIR       judges a matrix that is already there
+    policy.py --matrix DIR       judges what `cargo run -p canoe-provision --example render_matrix DIR` has rendered
 
 1. Everything that CloudFormation's handlers, AWS's own checks and our calls need is allowed, under the conditions that
    hold at that moment (handlers.py, needs.py, own_calls.py, iam.py).
@@ -24,9 +23,7 @@ import collections
 import json
 import pathlib
 import re
-import subprocess
 import sys
-import tempfile
 
 import parliament
 from moto.iam.aws_managed_policies import aws_managed_policies_data
@@ -439,13 +436,9 @@ def newer(finding):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cargo", action="store_true", help="render the matrix first")
-    parser.add_argument("--matrix", type=pathlib.Path, help="directory of rendered cases")
+    parser.add_argument("--matrix", type=pathlib.Path, required=True, help="directory of rendered cases")
     arguments = parser.parse_args()
-    matrix = arguments.matrix or pathlib.Path(tempfile.mkdtemp(prefix="canoe-matrix-"))
-    if arguments.cargo:
-        subprocess.run(["cargo", "run", "-q", "-p", "canoe-provision", "--example", "render_matrix", str(matrix)], check=True)
-    all_cases = cases(matrix)
+    all_cases = cases(arguments.matrix)
     assert len(all_cases) > 50, f"the matrix has only {len(all_cases)} cases"
     report = Report()
     for check in (check_tables, check_needs, check_service_role, check_attacks, check_conditions, check_boundary, check_parliament):

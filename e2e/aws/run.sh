@@ -24,13 +24,15 @@ if [ ! -x "$target/etcd/etcd" ] && command -v apt-get dpkg >/dev/null; then
     (cd "$target/etcd/packages" && apt-get download -qq etcd-server etcd-client 2>&1 && for file in *.deb; do dpkg -x "$file" .; done &&
         mv usr/bin/etcd usr/bin/etcdctl ..) || echo "etcd is not to be had here"
 fi
-lint=(--cargo --checkov "$judges/bin/checkov")
+# Examples are built with the features of the whole workspace, as `cargo test --workspace` has built them.
+cargo build --quiet --workspace --example every_call --example render_matrix
+logs=$(mktemp -d) matrix=$(mktemp -d)
+"$target/debug/examples/render_matrix" "$matrix"
+lint=(--matrix "$matrix" --checkov "$judges/bin/checkov")
 if [ -d "$target/cloud-init/usr" ]; then
     lint+=(--cloud-init "env 'PYTHONPATH=$target/cloud-init/usr/lib/python3/dist-packages' '$judges/bin/python' -m cloudinit.cmd.main")
 fi
 canoe=(--canoe "$target/debug/canoe")
-cargo build --quiet --package canoe-provision --example every_call
-logs=$(mktemp -d)
 run() { # in the background: most of these wait more than they work
     local python=$venv/bin/python
     [ "$1" != policy ] || python=$references/bin/python # has AWS's own data
@@ -38,7 +40,7 @@ run() { # in the background: most of these wait more than they work
     names+=("$1") jobs+=($!)
 }
 run lint_templates "${lint[@]}"
-run policy --cargo
+run policy --matrix "$matrix"
 run stand_in "${canoe[@]}" --ministack "$venv/bin/ministack"
 run client "${canoe[@]}" --ministack "$venv/bin/ministack"
 run documented "${canoe[@]}" --ministack "$venv/bin/ministack"
@@ -58,5 +60,5 @@ for index in "${!jobs[@]}"; do
     cat "$logs/${names[$index]}"
     [ "$code" = 0 ] || { failed=1; echo "${names[$index]} ended with $code"; }
 done
-rm -rf "$logs"
+rm -rf "$logs" "$matrix"
 exit $failed
