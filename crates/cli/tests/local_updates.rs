@@ -45,7 +45,9 @@ fn run(folder: &Folder, passes: &'static str) -> String {
 /// Starts the job, and returns when this fail point is reached for the `count`th time.
 fn reach(folder: &Folder, point: &str, count: &str, more: &[&'static str]) -> Run {
     let points = folder.path("points");
-    fs::create_dir_all(&points).unwrap();
+    // An earlier run may have left its own.
+    let _ = fs::remove_dir_all(&points);
+    fs::create_dir(&points).unwrap();
     fs::write(points.join(point), count).unwrap();
     let reached = points.join(format!("{point}.reached"));
     let mut args = arguments("--passes=3");
@@ -164,6 +166,9 @@ fn models_without_the_state_of_servers_are_continued_from_their_values_which_is_
     let old: String = old.map(|line| format!("{line}\n")).collect();
     fs::write(pass.join("canoe.sums"), old).unwrap();
     let text = run(&folder, "--passes=2");
-    assert!(text.contains("optimizer state and schedules start afresh"), "{text}");
+    assert!(
+        text.contains("optimizer state and schedules start afresh"),
+        "{text}"
+    );
     assert!(folder.path("job/output/pass-00001/done").exists());
 }

@@ -9,7 +9,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use common::run::{DEADLINE, Run, log, signal};
-use common::{BY_ROW, Folder, succeeded};
+use common::{BY_ROW, Folder, failed, succeeded};
 
 const CONFIG: &str = "trainer_config.emb.py";
 const PASSES: &str = "--passes=6";
@@ -159,7 +159,7 @@ fn a_killed_run_leaves_no_process() {
 #[test]
 fn a_refusal_that_configuration_flags_and_files_decide_ends_the_job_at_once() {
     let folder = Folder::with_demo(100);
-    folder.vary(EMB, "held.py", &[BY_ROW]);
+    folder.vary(CONFIG, "held.py", &[BY_ROW]);
     succeeded(&folder.canoe(&["data", "split", "job", "--shards=2"]));
     let refused = |flags: &[&str], trainer: &str| {
         let flags = [&["--passes=1", "--keep-going", "--watch=off"], flags].concat();
@@ -175,7 +175,7 @@ fn a_refusal_that_configuration_flags_and_files_decide_ends_the_job_at_once() {
     let best = refused(&[], "--best_by=beauty");
     assert!(best.contains("beauty"), "{best}");
     let empty = folder.path("empty");
-    std::fs::create_dir(&empty).unwrap();
+    fs::create_dir(&empty).unwrap();
     let from = format!("--init-model-path={}", empty.display());
     refused(&[&from], "--log_period=1");
 }

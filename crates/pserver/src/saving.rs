@@ -233,7 +233,10 @@ fn load_rows(run: &GenerationRun, directory: &Path) -> Result<(), Refusal> {
         }
         let binding = open_file(path).map_err(unable)?.header().binding.clone();
         if let Some(reason) = binding.stray_rows(&first, number as u32) {
-            return Err(unfit(format!("{} cannot be used: {reason}", path.display())));
+            return Err(unfit(format!(
+                "{} cannot be used: {reason}",
+                path.display()
+            )));
         }
         let mut whole = true;
         read_file(path, &mut |reader| {

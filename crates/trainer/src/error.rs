@@ -154,10 +154,9 @@ impl TrainError {
             | Self::BatchSize { .. }
             | Self::NoSamples { .. } => true,
             Self::Data(error) => error.is_lasting(),
-            Self::Update(UpdateError::Remote(error)) => matches!(
-                error,
-                wire::Error::Rejected { .. } | wire::Error::Usage(_)
-            ),
+            Self::Update(UpdateError::Remote(error)) => {
+                matches!(error, wire::Error::Rejected { .. } | wire::Error::Usage(_))
+            }
             Self::PassDirectory(PassDirectoryError::Parameter(error)) | Self::Parameter(error) => {
                 !matches!(
                     error,
@@ -167,10 +166,9 @@ impl TrainError {
             Self::PassDirectory(error) => !matches!(error, PassDirectoryError::Io { .. }),
             Self::State(error) => matches!(error, StateFileError::Damaged { .. }),
             Self::SavedRows(error) => !matches!(error, SavedRowsError::Read { .. }),
-            Self::Merged(error) => !matches!(
-                error,
-                MergedError::Read { .. } | MergedError::Write { .. }
-            ),
+            Self::Merged(error) => {
+                !matches!(error, MergedError::Read { .. } | MergedError::Write { .. })
+            }
             Self::Scores(error) => matches!(error, ScoresFileError::Damaged { .. }),
             // A provider or a disk may fail once; a check of gradients is no refusal.
             Self::Execute { .. }
