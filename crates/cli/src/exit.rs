@@ -13,7 +13,7 @@ pub enum Exit {
     Usage,
     /// The command worked, the job that it ran failed.
     JobFailed,
-    /// The configuration cannot be used: starting again cannot help (Kubernetes fails the job immediately).
+    /// Configuration, flags or files cannot be used: starting again cannot help (Kubernetes fails the job immediately).
     Configuration,
     /// Another code, such as those of `canoe node`, which the Job's failure policy reads.
     Code(u8),

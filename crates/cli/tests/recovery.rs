@@ -9,7 +9,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use common::run::{DEADLINE, Run, log, signal};
-use common::{BY_ROW, Folder, succeeded};
+use common::{BY_ROW, Folder, failed, succeeded};
 
 const CONFIG: &str = "trainer_config.emb.py";
 const PASSES: &str = "--passes=6";
@@ -154,4 +154,28 @@ fn a_killed_run_leaves_no_process() {
             std::thread::sleep(Duration::from_millis(10));
         }
     }
+}
+
+#[test]
+fn a_refusal_that_configuration_flags_and_files_decide_ends_the_job_at_once() {
+    let folder = Folder::with_demo(100);
+    folder.vary(CONFIG, "held.py", &[BY_ROW]);
+    succeeded(&folder.canoe(&["data", "split", "job", "--shards=2"]));
+    let refused = |flags: &[&str], trainer: &str| {
+        let flags = [&["--passes=1", "--keep-going", "--watch=off"], flags].concat();
+        let output = folder.nodes(2, "held.py", &[&flags[..], &["--", trainer]].concat());
+        let text = failed(&output);
+        let told = "exited with code 78, which a restart cannot fix";
+        assert!(text.contains(told), "{text}");
+        assert!(!text.contains("restarting"), "{text}");
+        text
+    };
+    let unheld = "--loadsave_parameters_in_pserver=true";
+    assert!(refused(&[], unheld).contains("leave test_list out"));
+    let best = refused(&[], "--best_by=beauty");
+    assert!(best.contains("beauty"), "{best}");
+    let empty = folder.path("empty");
+    fs::create_dir(&empty).unwrap();
+    let from = format!("--init-model-path={}", empty.display());
+    refused(&[&from], "--log_period=1");
 }

@@ -129,7 +129,12 @@ impl Host {
                 spec.clone(),
                 place,
                 &Origin::State(directory.clone()),
-            )?;
+            )
+            // Trainer 0 then tries an older one.
+            .map_err(|refusal| Refusal {
+                code: Code::Unable,
+                ..refusal
+            })?;
             let is = run
                 .boundary()
                 .map(|boundary| (boundary.step, boundary.pass));

@@ -157,12 +157,17 @@ pub(crate) fn open(
     };
     let listing = store.list(&wanted).map_err(unable)?;
     let Some(step) = listing.usable.last().copied() else {
-        let why = listing.unusable.last().map(|(_, error)| chain(error));
-        return Err(refused(format!(
+        let last = listing.unusable.last().map(|(_, error)| error);
+        let why = last.map(|error| format!(": {}", chain(error)));
+        let text = format!(
             "{} has no complete state of this model's tables{}",
             directory.display(),
-            why.map(|why| format!(": {why}")).unwrap_or_default()
-        )));
+            why.unwrap_or_default()
+        );
+        return Err(match last {
+            Some(StoreError::Disk { .. }) => refused(text),
+            _ => unfit(text),
+        });
     };
     let mut take = |kind, reader: &mut SnapshotPartReader<_>| run.take_part(kind, reader);
     let boundary = store.restore(step, &wanted, &mut take).map_err(unable)?;
@@ -211,7 +216,7 @@ fn load_rows(run: &GenerationRun, directory: &Path) -> Result<(), Refusal> {
     let files = files(directory)
         .map_err(|cause| refused(format!("list {}: {cause}", directory.display())))?;
     if files.is_empty() {
-        return Err(refused(format!(
+        return Err(unfit(format!(
             "no pserver.NNNN file in {}",
             directory.display()
         )));
@@ -228,7 +233,7 @@ fn load_rows(run: &GenerationRun, directory: &Path) -> Result<(), Refusal> {
         }
         let binding = open_file(path).map_err(unable)?.header().binding.clone();
         if let Some(reason) = binding.stray_rows(&first, number as u32) {
-            return Err(refused(format!(
+            return Err(unfit(format!(
                 "{} cannot be used: {reason}",
                 path.display()
             )));
@@ -317,7 +322,7 @@ fn files(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
 
 /// The refusal of a directory without the files of one server, whose rows would silently start from initial values.
 fn lacks(directory: &Path, part: &str) -> Refusal {
-    refused(format!(
+    unfit(format!(
         "{} lacks {part}: the files of all servers that saved are needed",
         directory.display()
     ))
@@ -330,6 +335,14 @@ fn present(host: &Host) -> Result<Arc<GenerationRun>, Refusal> {
 
 fn unable(error: StoreError) -> Refusal {
     refused(chain(&error))
+}
+
+/// The refusal of files that do not fit the job: another attempt would find the same.
+fn unfit(text: String) -> Refusal {
+    Refusal {
+        code: Code::Mismatch,
+        text,
+    }
 }
 
 fn refused(text: String) -> Refusal {

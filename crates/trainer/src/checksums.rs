@@ -126,6 +126,11 @@ fn manifests(directory: &Path) -> io::Result<Vec<String>> {
     Ok(found)
 }
 
+/// Whether servers saved anything in the directory.
+pub(crate) fn has_servers(directory: &Path) -> io::Result<bool> {
+    Ok(!manifests(directory)?.is_empty())
+}
+
 /// The manifests in a directory that were not saved with it; none if the directory has no checksums of manifests.
 pub(crate) fn added_manifests(directory: &Path, sums: &[FileSum]) -> io::Result<Vec<String>> {
     let mut found = manifests(directory)?;

@@ -137,3 +137,93 @@ pub enum TrainError {
     #[error("start compute threads")]
     Threads(#[source] rayon::ThreadPoolBuildError),
 }
+
+impl TrainError {
+    /// Whether configuration, flags and files alone cause it, or a server refuses the trainer for good: a new process
+    /// would end in the same way.
+    pub fn is_lasting(&self) -> bool {
+        match self {
+            Self::Build(_)
+            | Self::Rule(_)
+            | Self::Algorithm(_)
+            | Self::Measure(_)
+            | Self::MissingParameter { .. }
+            | Self::WrongState { .. }
+            | Self::Configuration(_)
+            | Self::NoSettings
+            | Self::BatchSize { .. }
+            | Self::NoSamples { .. } => true,
+            Self::Data(error) => error.is_lasting(),
+            Self::Update(UpdateError::Remote(error)) => {
+                matches!(error, wire::Error::Rejected { .. } | wire::Error::Usage(_))
+            }
+            Self::PassDirectory(PassDirectoryError::Parameter(error)) | Self::Parameter(error) => {
+                !matches!(
+                    error,
+                    ParameterFileError::Read { .. } | ParameterFileError::Write { .. }
+                )
+            }
+            Self::PassDirectory(error) => !matches!(error, PassDirectoryError::Io { .. }),
+            Self::State(error) => matches!(error, StateFileError::Damaged { .. }),
+            Self::SavedRows(error) => !matches!(error, SavedRowsError::Read { .. }),
+            Self::Merged(error) => {
+                !matches!(error, MergedError::Read { .. } | MergedError::Write { .. })
+            }
+            Self::Scores(error) => matches!(error, ScoresFileError::Damaged { .. }),
+            // A provider or a disk may fail once; a check of gradients is no refusal.
+            Self::Execute { .. }
+            | Self::Test { .. }
+            | Self::Update(UpdateError::RolledBack { .. })
+            | Self::Read { .. }
+            | Self::Write { .. }
+            | Self::GradientCheck(_)
+            | Self::Threads(_) => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+
+    #[test]
+    fn what_another_process_would_find_again_is_told_from_what_may_pass() {
+        let refused = |code| {
+            let text = "the disk is full".to_owned();
+            let server = "a:1".to_owned();
+            TrainError::Update(UpdateError::Remote(match code {
+                Some(code) => wire::Error::Refused { server, code, text },
+                None => wire::Error::Rejected { server, text },
+            }))
+        };
+        let path = PathBuf::from("pass-00001");
+        let full = || io::Error::from(io::ErrorKind::StorageFull);
+        let lasting = [
+            TrainError::Configuration("names test data"),
+            TrainError::PassDirectory(PassDirectoryError::Incomplete { path: path.clone() }),
+            TrainError::Data(DataError::NoList),
+            refused(None),
+        ];
+        for error in lasting {
+            assert!(error.is_lasting(), "{error}");
+        }
+        let passing = [
+            TrainError::Write {
+                path: path.clone(),
+                source: full(),
+            },
+            TrainError::PassDirectory(PassDirectoryError::Io {
+                action: "create",
+                path: path.clone(),
+                source: full(),
+            }),
+            TrainError::Data(DataError::NoThread(full())),
+            refused(Some(wire::message::Code::Unable)),
+            TrainError::Update(UpdateError::Remote(wire::Error::JobFailed("x".to_owned()))),
+        ];
+        for error in passing {
+            assert!(!error.is_lasting(), "{error}");
+        }
+    }
+}

@@ -312,7 +312,7 @@ fn connect(
     let watch = session.watch.clone();
     report.waits_for(Box::new(move || watch.waits_for()));
     let specs = network.parameters();
-    let saves = (settings.trainer == 0 && terms.is_none()).then(|| {
+    let saves = (settings.trainer == 0).then(|| {
         let (folder, run) = (save_dir(config, settings), remote.job.clone());
         Saves::new(move |usable| SavedNote::open(&folder, &run).find(usable))
     });
@@ -367,13 +367,16 @@ fn origin(
     if settings.passes.init_model_path.is_none() && state.is_dir() {
         let wrong =
             checksums::wrong_state(directory).unwrap_or_else(|error| Some(error.to_string()));
-        return match wrong {
-            None => Ok(Some(Origin::State(text(&state)))),
-            Some(reason) => Err(TrainError::WrongState {
+        if let Some(reason) = wrong {
+            return Err(TrainError::WrongState {
                 path: directory.to_owned(),
                 reason,
-            }),
-        };
+            });
+        }
+        // Models of trainers that update locally had an empty directory before these wrote their state.
+        if checksums::has_servers(directory).unwrap_or(true) {
+            return Ok(Some(Origin::State(text(&state))));
+        }
     }
     let by_row = network.parameters().iter().any(|p| p.by_row);
     Ok((remote.rows_stay && by_row).then(|| Origin::Rows(text(directory))))

@@ -143,7 +143,8 @@ impl Trainer<'_> {
             pass,
             batch: start.batch,
         });
-        self.updater.start_pass(pass, &mut self.parameters)?;
+        let batch = self.updater.start_pass(start, &mut self.parameters)?;
+        let start = Position { batch, ..start };
         for source in &mut self.sources {
             source.start_pass(u64::from(pass), start.batch);
         }

@@ -8,7 +8,6 @@ use anyhow::Context;
 use run::local::lease;
 use run::local::plan::RUN_VARIABLE;
 use trainer::best::Keep;
-use trainer::error::TrainError;
 use trainer::job::{self, TrainerTask};
 use trainer::log::{Level, Log, Topic};
 use trainer::report::Reporter as _;
@@ -140,7 +139,7 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<Exit> {
     drop(heart);
     console.end(result.as_ref().err());
     if let Err(error) = &result
-        && is_rejected(error)
+        && error.is_lasting()
     {
         eprintln!("canoe: {}", words::causes::chain(error));
         return Ok(Exit::Configuration);
@@ -163,18 +162,6 @@ pub(super) fn settings_for_check(
     ];
     let flags = Flags::parse(&[COMMON, TRAIN], &args)?;
     settings(&flags, config_file, python, vec![directory])
-}
-
-/// Whether a server refuses this trainer for a reason that a restart cannot change.
-fn is_rejected(error: &TrainError) -> bool {
-    let mut next: Option<&dyn std::error::Error> = Some(error);
-    while let Some(cause) = next {
-        if matches!(cause.downcast_ref(), Some(wire::Error::Rejected { .. })) {
-            return true;
-        }
-        next = cause.source();
-    }
-    false
 }
 
 /// Begins the record of this trainer, if it has a folder for it.

@@ -230,6 +230,40 @@ pub enum DataError {
     Thread,
 }
 
+impl DataError {
+    /// Whether configuration and files alone cause it, so that a new process would find it again. What a provider does,
+    /// which may read from elsewhere, is not known.
+    pub(crate) fn is_lasting(&self) -> bool {
+        match self {
+            Self::NoList
+            | Self::EmptyList { .. }
+            | Self::Several
+            | Self::Kind { .. }
+            | Self::Native { .. }
+            | Self::Line { .. }
+            | Self::Slots { .. }
+            | Self::Module { .. }
+            | Self::Object { .. }
+            | Self::TooHeavy { .. } => true,
+            Self::NoThread(_)
+            | Self::List { .. }
+            | Self::File { .. }
+            | Self::Dictionary { .. }
+            | Self::OutOfRange { .. }
+            | Self::Type { .. }
+            | Self::Start { .. }
+            | Self::Load { .. }
+            | Self::Raised { .. }
+            | Self::Died { .. }
+            | Self::Broken { .. }
+            | Self::TooLarge { .. }
+            | Self::TooMany { .. }
+            | Self::NoPass
+            | Self::Thread => false,
+        }
+    }
+}
+
 fn of_list(list: Option<&Path>) -> String {
     list.map_or_else(String::new, |list| {
         format!(" (from list {})", list.display())

@@ -9,14 +9,19 @@
 //!   the trainer by `a` times its own distance, towards the center. Every trainer keeps its own values.
 //!
 //! The center is what is tested and saved. Of the values that layers maintain (moving averages) it has those of trainer
-//! 0. After a loss every trainer continues from the center at the last boundary; the optimizers keep their state,
-//! except in a process that was replaced.
+//! 0.
+//!
+//! What a trainer alone knows, the state of its optimizer and, with `elastic_average`, its own values, it keeps in a
+//! table of its own on the servers, which it pushes whenever the trainers meet. So this table is at the same boundary as
+//! the center, in every snapshot and every saved state, and a trainer that joins again continues with it.
+
+use std::path::Path;
 
 use nn::{Gradients, ParameterIndex, ParameterSpec, ParameterValues, Parameters};
-use optim::{Method, Rule};
-use wire::{JobSpec, Session, TableId, View};
+use optim::{Distribution, Initial, Method, Rule};
+use wire::{JobSpec, Session, TableId, TableSpec, View};
 
-use super::local::LocalUpdater;
+use super::local::{LocalUpdater, PARTS, parts, whole};
 use super::{Position, UpdateError, Updater};
 use crate::state_file::SavedState;
 
@@ -77,25 +82,58 @@ pub(crate) struct CenterUpdater {
     stale: bool,
     /// Trainer 0 pushes the values that layers maintain.
     pushes_maintained: bool,
+    /// The table of what this trainer alone knows.
+    own_table: TableId,
+    /// What is or was in that table: the batches of the pass that were done when the trainers met, plus 1; the optimizer's
+    /// state; own values.
+    kept: Vec<f32>,
+    /// Batches of the pass that are done.
+    batches: u64,
+}
+
+/// The table of what a trainer alone knows.
+fn kept_table(trainer: u32, len: usize) -> TableSpec {
+    let json = "rules and first values are plain data";
+    let zero = Initial {
+        distribution: Distribution::Constant(0.0),
+        seed: 0,
+    };
+    TableSpec {
+        name: format!("canoe/trainer-{trainer}"),
+        rows: len as u64,
+        cols: 1,
+        sparse: false,
+        rule: serde_json::to_string(&Rule::assign()).expect(json),
+        initial: serde_json::to_string(&zero).expect(json),
+        values: None,
+    }
 }
 
 impl CenterUpdater {
-    /// Joins the job's servers; returns the position at which this trainer begins.
+    /// Joins the job's servers; returns the position at which this trainer begins. `spec` has the tables of the center.
     pub(crate) fn connect(
         config: wire::SessionConfig,
-        spec: JobSpec,
+        mut spec: JobSpec,
         specs: &[ParameterSpec],
         local: LocalUpdater,
         terms: Terms,
     ) -> Result<(CenterUpdater, Position), UpdateError> {
-        let pushes_maintained = config.trainer.0 == 0;
-        let (session, position) =
-            Session::connect(config, spec).map_err(|error| failed(error, terms.every))?;
+        let (trainer, trainers) = (config.trainer.0, config.trainers);
+        let pushes_maintained = trainer == 0;
         let parameters: Vec<usize> = (0..specs.len()).filter(|i| specs[*i].changes()).collect();
-        let center = parameters
-            .iter()
-            .map(|i| vec![0.0; specs[*i].size()])
-            .collect();
+        let sizes = parameters.iter().map(|i| specs[*i].size());
+        let own_values = match terms.meeting {
+            Meeting::Average => 0,
+            Meeting::Elastic => sizes.clone().sum(),
+        };
+        let len = PARTS + local.packed_len() + own_values;
+        let center = sizes.map(|size| vec![0.0; size]).collect();
+        let first = spec.tables.len() as u32;
+        spec.tables
+            .extend((0..trainers).map(|trainer| kept_table(trainer, len)));
+        let (mut session, position) =
+            Session::connect(config, spec).map_err(|error| failed(error, terms.every))?;
+        session.keep_in((first..first + trainers).map(TableId).collect());
         let updater = CenterUpdater {
             session,
             local,
@@ -106,6 +144,9 @@ impl CenterUpdater {
             since: (0, 0, 0.0),
             stale: true,
             pushes_maintained,
+            own_table: TableId(first + trainer),
+            kept: vec![0.0; len],
+            batches: 0,
         };
         Ok((updater, here(position, terms.every)))
     }
@@ -136,6 +177,44 @@ impl CenterUpdater {
         }
     }
 
+    /// Sends what this trainer alone knows after this meeting.
+    fn keep(&mut self, parameters: &mut Parameters) -> Result<(), UpdateError> {
+        self.kept.clear();
+        self.kept.extend(parts(self.batches + 1));
+        self.local.pack(&mut self.kept);
+        if self.terms.meeting == Meeting::Elastic {
+            for index in &self.parameters {
+                self.kept.extend_from_slice(own(parameters, *index));
+            }
+        }
+        let sent = self.session.push_values(self.own_table, &self.kept);
+        self.check(sent)
+    }
+
+    /// Continues from the boundary at which the servers are. Returns the batches of the pass that were done at the last
+    /// meeting before it.
+    fn restore(&mut self, parameters: &mut Parameters) -> Result<u64, UpdateError> {
+        self.receive(|session, places| session.pull_dense(places, View::Training))?;
+        self.adopt(parameters);
+        let pulled = self.session.pull_kept(&mut self.kept);
+        self.check(pulled)?;
+        let (batches, rest) = self.kept.split_at(PARTS);
+        let batches = whole(batches).checked_sub(1);
+        let (state, mut values) = rest.split_at(self.local.packed_len());
+        self.local.unpack(state);
+        // Before the first meeting, the values of all trainers are those of the center.
+        if batches.is_some() && self.terms.meeting == Meeting::Elastic {
+            for index in &self.parameters {
+                let own = own(parameters, *index);
+                let (saved, rest) = values.split_at(own.len());
+                own.copy_from_slice(saved);
+                values = rest;
+            }
+        }
+        self.stale = false;
+        Ok(batches.unwrap_or_default())
+    }
+
     fn meet(&mut self, parameters: &mut Parameters) -> Result<(), UpdateError> {
         if self.terms.meeting == Meeting::Elastic {
             self.receive(|session, places| session.pull_dense(places, View::Training))?;
@@ -162,6 +241,7 @@ impl CenterUpdater {
             let sent = self.session.push_dense(table, &delta, None);
             self.check(sent)?;
         }
+        self.keep(parameters)?;
         let done = self.session.finish_batch(cost);
         self.check(done)?;
         self.receive(|session, places| session.wait_values(places))?;
@@ -204,14 +284,23 @@ fn failed(error: wire::Error, every: u64) -> UpdateError {
 }
 
 impl Updater for CenterUpdater {
-    fn start_pass(&mut self, pass: u32, parameters: &mut Parameters) -> Result<(), UpdateError> {
+    fn start_pass(
+        &mut self,
+        start: Position,
+        parameters: &mut Parameters,
+    ) -> Result<u64, UpdateError> {
         self.since = (0, 0, 0.0);
+        self.batches = 0;
         if self.stale {
-            self.receive(|session, places| session.pull_dense(places, View::Training))?;
-            self.adopt(parameters);
-            self.stale = false;
+            let batches = self.restore(parameters)?;
+            // Without a meeting in this pass, those of the last one are there.
+            self.batches = batches.min(start.batch);
         }
-        self.local.start_pass(pass, parameters)
+        let start = Position {
+            batch: self.batches,
+            ..start
+        };
+        self.local.start_pass(start, parameters)
     }
 
     fn prepare(
@@ -236,6 +325,7 @@ impl Updater for CenterUpdater {
             .finish_batch(gradients, samples, cost, parameters)?;
         let (batches, all, sum) = self.since;
         self.since = (batches + 1, all + samples, sum + cost);
+        self.batches += 1;
         if self.since.0 == self.terms.every {
             self.meet(parameters)?;
         }
@@ -274,6 +364,12 @@ impl Updater for CenterUpdater {
 
     fn state<'a>(&'a self, _parameters: &'a Parameters) -> Option<SavedState<'a>> {
         None
+    }
+
+    fn save_state(&mut self, directory: &Path) -> Result<(), UpdateError> {
+        let directory = directory.to_string_lossy();
+        let done = self.session.save_state_on_servers(&directory);
+        self.check(done)
     }
 
     fn finish(&mut self) -> Result<(), UpdateError> {

@@ -9,7 +9,7 @@ use nn::{Gradient, Gradients, ParameterIndex, ParameterSpec, ParameterValues, Pa
 use optim::{ParameterProgress, Rule, TouchedRows};
 use rayon::prelude::*;
 
-use super::{UpdateError, Updater};
+use super::{Position, UpdateError, Updater};
 use crate::state_file::{ParameterState, SavedState};
 
 /// Values per block.
@@ -57,6 +57,66 @@ impl LocalUpdater {
             }
         }
         misfits
+    }
+}
+
+/// Numbers that hold the progress of a table in [`LocalUpdater::pack`].
+const PROGRESS: usize = 4 * PARTS;
+/// Numbers that hold 64 bits.
+pub(crate) const PARTS: usize = 4;
+
+/// A number in parts of 16 bits, which values of 32 bits hold exactly.
+pub(crate) fn parts(number: u64) -> [f32; PARTS] {
+    [0, 16, 32, 48].map(|shift| f32::from((number >> shift) as u16))
+}
+
+/// The number of these [`parts`].
+pub(crate) fn whole(parts: &[f32]) -> u64 {
+    let parts = parts.iter().rev();
+    parts.fold(0, |number, part| number << 16 | *part as u64)
+}
+
+impl LocalUpdater {
+    /// Length of what [`LocalUpdater::pack`] appends.
+    pub(crate) fn packed_len(&self) -> usize {
+        let lens = self.tables.iter().map(|table| PROGRESS + table.state.len());
+        lens.sum()
+    }
+
+    /// Appends the state and progress of all parameters, of which none is updated by row or averaged, as numbers. New
+    /// ones are zeros.
+    pub(crate) fn pack(&self, into: &mut Vec<f32>) {
+        for table in &self.tables {
+            let ParameterProgress {
+                step,
+                samples,
+                pass,
+                rate,
+                average: _,
+            } = &table.progress;
+            for number in [*step, *samples, *pass, rate.to_bits()] {
+                into.extend(parts(number));
+            }
+            into.extend_from_slice(&table.state);
+        }
+    }
+
+    /// Continues from what [`LocalUpdater::pack`] has appended.
+    pub(crate) fn unpack(&mut self, mut from: &[f32]) {
+        for table in &mut self.tables {
+            let (progress, rest) = from.split_at(PROGRESS);
+            let (state, rest) = rest.split_at(table.state.len());
+            let number = |at: usize| whole(&progress[at * PARTS..(at + 1) * PARTS]);
+            table.progress = ParameterProgress {
+                step: number(0),
+                samples: number(1),
+                pass: number(2),
+                rate: f64::from_bits(number(3)),
+                ..ParameterProgress::default()
+            };
+            table.state.copy_from_slice(state);
+            from = rest;
+        }
     }
 }
 
@@ -209,11 +269,16 @@ fn full(values: &mut ParameterValues) -> &mut [f32] {
 }
 
 impl Updater for LocalUpdater {
-    fn start_pass(&mut self, pass: u32, _parameters: &mut Parameters) -> Result<(), UpdateError> {
+    fn start_pass(
+        &mut self,
+        start: Position,
+        _parameters: &mut Parameters,
+    ) -> Result<u64, UpdateError> {
+        let pass = u64::from(start.pass);
         for table in &mut self.tables {
-            table.rule.start_pass(&mut table.progress, u64::from(pass));
+            table.rule.start_pass(&mut table.progress, pass);
         }
-        Ok(())
+        Ok(start.batch)
     }
 
     fn prepare(
@@ -279,5 +344,63 @@ impl Updater for LocalUpdater {
 
     fn finish(&mut self) -> Result<(), UpdateError> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn updater(rule: &Rule) -> LocalUpdater {
+        let spec = |name: &str, is_static| ParameterSpec {
+            name: name.to_owned(),
+            rows: 2,
+            cols: 3,
+            is_static,
+            by_row: false,
+            looked_up: false,
+            maintained: false,
+        };
+        let specs = [spec("w", false), spec("fixed", true), spec("b", false)];
+        LocalUpdater::new(&specs, vec![rule.clone(); 3], 7)
+    }
+
+    #[test]
+    fn what_is_packed_is_unpacked_bit_for_bit() {
+        let adam = Rule {
+            method: optim::Method::Adam {
+                beta1: 0.9,
+                beta2: 0.999,
+                epsilon: 1e-8,
+            },
+            ..Rule::sgd(0.05)
+        };
+        for rule in [adam, Rule::sgd(0.1)] {
+            let mut old = updater(&rule);
+            for (at, table) in old.tables.iter_mut().enumerate() {
+                table.progress = ParameterProgress {
+                    step: u64::MAX - at as u64,
+                    samples: 0x0001_8000_7fff_ffff,
+                    pass: 3,
+                    rate: 0.1 / 3.0,
+                    ..ParameterProgress::default()
+                };
+                let values = (0..).map(|i| f32::from_bits(0x3f00_0001 + i));
+                table.state.iter_mut().zip(values).for_each(|(s, v)| *s = v);
+            }
+            let mut packed = Vec::new();
+            old.pack(&mut packed);
+            assert_eq!(packed.len(), old.packed_len());
+            let mut new = updater(&rule);
+            new.unpack(&packed);
+            for (old, new) in old.tables.iter().zip(&new.tables) {
+                assert_eq!((&new.progress, &new.state), (&old.progress, &old.state));
+            }
+            let nothing = vec![0.0; packed.len()];
+            new.unpack(&nothing);
+            for (fresh, new) in updater(&rule).tables.iter().zip(&new.tables) {
+                assert_eq!((&new.progress, &new.state), (&fresh.progress, &fresh.state));
+            }
+        }
     }
 }

@@ -43,8 +43,13 @@ pub enum UpdateError {
 
 /// Keeps parameters up to date.
 pub trait Updater {
-    /// A pass begins, or continues after a roll-back.
-    fn start_pass(&mut self, pass: u32, parameters: &mut Parameters) -> Result<(), UpdateError>;
+    /// A pass begins, or continues after a roll-back, at `start`. Returns how many of its batches are done: fewer than
+    /// `start` says, if the pass had no more.
+    fn start_pass(
+        &mut self,
+        start: Position,
+        parameters: &mut Parameters,
+    ) -> Result<u64, UpdateError>;
 
     /// Whether [`Updater::prepare`] should get the rows that a batch reads of this parameter, which is looked up by row
     /// but learns as a whole: the updater then need not fetch the other rows.

@@ -258,14 +258,17 @@ fn failed(error: wire::Error) -> UpdateError {
 }
 
 impl Updater for RemoteUpdater {
-    fn start_pass(&mut self, _pass: u32, parameters: &mut Parameters) -> Result<(), UpdateError> {
+    fn start_pass(
+        &mut self,
+        start: Position,
+        parameters: &mut Parameters,
+    ) -> Result<u64, UpdateError> {
         self.pending = None;
-        if !self.stale {
-            return Ok(());
+        if self.stale {
+            self.fetch(parameters)?;
+            self.stale = false;
         }
-        self.fetch(parameters)?;
-        self.stale = false;
-        Ok(())
+        Ok(start.batch)
     }
 
     fn wants_rows(&self, parameter: ParameterIndex) -> bool {

@@ -356,8 +356,8 @@ impl Session {
         Ok(())
     }
 
-    /// Receives the values that follow from the batch just finished: all dense tables, ascending. Waits for the
-    /// other trainers. Of tables [by row](Session::fetch_by_row), only rows that were
+    /// Receives the values that follow from the batch just finished: all dense tables, ascending, but those that are
+    /// [kept](Session::keep_in) for trainers. Waits for the other trainers. Of tables [by row](Session::fetch_by_row), only rows that were
     /// [announced](Session::announce_rows) are received; the others keep the values that they had.
     pub fn wait_values(&mut self, into: &mut [(TableId, &mut [f32])]) -> Result<(), Error> {
         let done = self.try_wait_values(into);
@@ -371,14 +371,22 @@ impl Session {
             )));
         }
         self.check_targets(into)?;
-        self.receive_dense(into, |session, table| session.leaves_out(table))?;
+        let mut places: Vec<(TableId, &mut [f32])> = into
+            .iter_mut()
+            .map(|(table, values)| (*table, &mut **values))
+            .collect();
+        // In shared memory the reply says that the push has been read from the outbox.
+        places.extend(self.own_kept().map(|own| (own, Default::default())));
+        places.sort_by_key(|(table, _)| table.0);
+        self.receive_dense(&mut places, |session, table| session.leaves_out(table))?;
         self.receive_next_rows(into)?;
         self.values_due = false;
         self.trays_full = false;
         Ok(())
     }
 
-    /// Fetches all dense tables, ascending: after joining, after a pass, or for a test or save.
+    /// Fetches all dense tables, ascending, but those that are [kept](Session::keep_in) for trainers: after joining,
+    /// after a pass, or for a test or save.
     pub fn pull_dense(
         &mut self,
         into: &mut [(TableId, &mut [f32])],
@@ -394,14 +402,39 @@ impl Session {
         view: View,
     ) -> Result<(), Fault> {
         self.check_targets(into)?;
-        let message = self.encode(Request::PullDense { view, except: 0 });
+        let kept: Vec<u32> = self.kept.iter().map(|table| table.0).collect();
+        self.ask_dense(view, &kept)?;
+        self.receive_dense(into, |_, _| false)
+    }
+
+    /// Fetches the table that is [kept](Session::keep_in) for this trainer: after joining.
+    pub fn pull_kept(&mut self, values: &mut [f32]) -> Result<(), Error> {
+        let done = self.try_pull_kept(values);
+        self.settle(done)
+    }
+
+    fn try_pull_kept(&mut self, values: &mut [f32]) -> Result<(), Fault> {
+        let own = self.own_kept();
+        let own = own.ok_or_else(|| Fault::Final(Error::Usage("no table is kept".to_owned())))?;
+        self.check_push(own, values)?;
+        let tables = 0..self.spec.tables.len() as u32;
+        let others: Vec<u32> = tables.filter(|table| *table != own.0).collect();
+        self.ask_dense(View::Training, &others)?;
+        self.receive_dense(&mut [(own, values)], |_, _| false)
+    }
+
+    /// Requests all dense tables but these.
+    fn ask_dense(&mut self, view: View, except: &[u32]) -> Result<(), Fault> {
+        let message = self.encode(Request::PullDense {
+            view,
+            except: except.len() as u32,
+        });
         let encoding = self.dialer.config.encoding;
         for service in 0..self.dense.services {
             let line = self.dense_line(service);
-            self.lines[line].ask(&message, encoding, &[])?;
+            self.lines[line].ask(&message, encoding, bytemuck::cast_slice(except))?;
         }
-        self.flush()?;
-        self.receive_dense(into, |_, _| false)
+        self.flush()
     }
 
     /// Receives all dense tables but those that the request left out.
@@ -459,7 +492,7 @@ impl Session {
             .tables
             .iter()
             .enumerate()
-            .filter(|(_, spec)| !spec.sparse);
+            .filter(|(at, spec)| !spec.sparse && !self.is_kept(TableId(*at as u32)));
         let wanted = dense.map(|(at, spec)| (TableId(at as u32), spec.len()));
         let fits = |(given, (table, len)): (&(TableId, &mut [f32]), (TableId, u64))| {
             given.0 == table && given.1.len() as u64 == len

@@ -73,11 +73,8 @@ impl Session {
 
     /// Whether the values that are due leave out a table, but for rows that were requested by themselves.
     pub(super) fn leaves_out(&self, table: TableId) -> bool {
-        self.is_by_row(table)
-            && !self
-                .next
-                .iter()
-                .any(|next| next.whole && next.table == table)
+        let whole = |next: &NextRows| next.whole && next.table == table;
+        self.is_kept(table) || (self.is_by_row(table) && !self.next.iter().any(whole))
     }
 
     /// Requests the rows that were announced.
@@ -268,14 +265,18 @@ impl Session {
         Ok(ticket)
     }
 
-    /// The request for dense values that ends a batch, and the tables that it leaves out. In shared memory none is: the
-    /// reply says that a table's values may be read.
+    /// The request for dense values that ends a batch, and the tables that it leaves out. In shared memory those are only
+    /// the tables of other trainers: the reply says that a table's values may be read, and its outbox be written.
     pub(super) fn dense_pull(&self, line: usize) -> (Encoded, Vec<u32>) {
+        let own = self.own_kept();
         let except: Vec<u32> = match self.places[line] {
-            Some(_) => Vec::new(),
+            Some(_) => {
+                let others = self.kept.iter().filter(|kept| Some(**kept) != own);
+                others.map(|table| table.0).collect()
+            }
             None => {
                 let left_out = self.by_row.iter().filter(|table| self.leaves_out(**table));
-                left_out.map(|table| table.0).collect()
+                left_out.chain(&self.kept).map(|table| table.0).collect()
             }
         };
         let pull = self.encode(Request::PullDense {

@@ -88,6 +88,8 @@ pub struct Session {
     trays_full: bool,
     /// Dense tables of which only rows are fetched while training.
     by_row: Vec<TableId>,
+    /// The dense tables in which each trainer keeps what only it reads, in order of trainers.
+    kept: Vec<TableId>,
     /// Rows of them that the next batch reads.
     next: Vec<NextRows>,
     dense: DenseMap,
@@ -163,6 +165,7 @@ impl Session {
             trays: Vec::new(),
             trays_full: false,
             by_row: Vec::new(),
+            kept: Vec::new(),
             next: Vec::new(),
             dense,
             groups,
@@ -181,6 +184,23 @@ impl Session {
     /// The job's tables and settings, as passed to [`Session::connect`].
     pub fn spec(&self) -> &JobSpec {
         &self.spec
+    }
+
+    /// Names one dense table for each trainer, in order of trainers, in which it keeps what it alone needs to continue
+    /// from a boundary. Its rule takes over what is pushed ([`Session::push_values`]). Pulls leave these tables out;
+    /// [`Session::pull_kept`] fetches the own one.
+    pub fn keep_in(&mut self, tables: Vec<TableId>) {
+        self.kept = tables;
+    }
+
+    fn is_kept(&self, table: TableId) -> bool {
+        self.kept.contains(&table)
+    }
+
+    /// The table that is kept for this trainer.
+    fn own_kept(&self) -> Option<TableId> {
+        let trainer = self.dialer.config.trainer.0;
+        self.kept.get(trainer as usize).copied()
     }
 
     /// Steps applied so far, as far as this trainer knows.
