@@ -23,9 +23,10 @@ use anyhow::Context;
 use clap::Args;
 use run::display::summary;
 use run::event::JobEvent;
-use run::local::claim::{self, StartOptions};
+use run::local::claim::StartOptions;
 use run::local::layout::FirstLine;
 use run::local::plan::RUN_VARIABLE;
+use run::local::run_file;
 use run::local::watchdog::StallLimits;
 use run::local::{
     self, FolderOptions, RestartPolicy, RunEnd, RunLimits, RunOptions, RunPlan, Shutdown,
@@ -174,7 +175,7 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
     };
     let (best_by, fresh) = (args.best_by.clone(), args.fresh);
     let mut options = run_options(args)?;
-    let start_pass = claim::start_pass(&options.trainer_flags);
+    let start_pass = run_file::start_pass(&options.trainer_flags);
     let wanted = StartOptions {
         fresh,
         in_place: start_pass > 0,
@@ -250,7 +251,7 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
     if outcome.end == RunEnd::Succeeded {
         file.finished = true;
         file.done = beginning::done(&output, &file, outcome.tally.stopped);
-        claim::write(&output, &file)?;
+        run_file::write(&output, &file)?;
     }
     display.end();
     if form.json() {

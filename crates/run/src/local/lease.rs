@@ -263,7 +263,7 @@ impl LeaseFile for OnVolume {
     }
 
     fn replace(&self, holder: &Holder) -> io::Result<()> {
-        super::claim::replace(&self.path, &serde_json::to_vec(holder)?)
+        super::run_file::replace(&self.path, &serde_json::to_vec(holder)?)
     }
 }
 
@@ -479,7 +479,7 @@ mod tests {
             ..Holder::own("here")
         };
         let write = |holder: &Holder| {
-            super::super::claim::replace(&path, &serde_json::to_vec(holder).unwrap()).unwrap();
+            super::super::run_file::replace(&path, &serde_json::to_vec(holder).unwrap()).unwrap();
         };
         write(&holder);
         thread::scope(|scope| {

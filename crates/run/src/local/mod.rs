@@ -11,7 +11,8 @@
 //! - [`listed`]: divides data files that a list names.
 //! - [`plan`]: command lines; pure.
 //! - [`capacity`]: refuses more nodes than a machine can run.
-//! - [`claim`]: how a run in a folder begins: new, resumed, or refused. [`lease`]: one owner per folder.
+//! - [`run_file`]: the note of a run. [`found`]: what is in the output folder. [`inputs`]: checksums of configuration and
+//!   data. [`claim`]: how a run begins there: new, resumed, or refused; pure. [`lease`]: one owner per folder.
 //! - [`archive`]: moves the results of an earlier run aside.
 //! - [`ports`], [`workdir`]: free ports and the nodes' working directories, made before the start.
 //! - [`restart`], [`machine`]: when which process is started, restarted and ended; pure.
@@ -26,7 +27,9 @@ pub mod archive;
 pub mod capacity;
 pub(crate) mod child;
 pub mod claim;
+pub mod found;
 pub(crate) mod guard;
+pub mod inputs;
 pub mod layout;
 pub mod lease;
 pub mod listed;
@@ -36,6 +39,7 @@ pub mod plan;
 pub mod ports;
 mod removal;
 pub(crate) mod restart;
+pub mod run_file;
 pub mod shutdown;
 pub(crate) mod supervisor;
 pub mod token;

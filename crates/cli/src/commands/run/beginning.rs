@@ -4,9 +4,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use run::local::archive::archive;
-use run::local::claim::{self, Beginning, ClaimError, RunFile, RunSettings, StartOptions};
+use run::local::claim::{self, Beginning, ClaimError, StartOptions};
+use run::local::found::{find_work, whole_passes};
+use run::local::inputs::{config_files, data_checksum};
 use run::local::layout::JobData;
 use run::local::lease::Owner;
+use run::local::run_file::{self, RunFile, RunSettings};
 use run::local::{self, FolderLayout, RunOptions, Shutdown};
 use words::result::Stopped;
 
@@ -58,24 +61,24 @@ pub(super) fn inside(flags: &[String], output: &Path) -> Vec<InsideFlag> {
 
 /// Number of finished passes when a run has finished.
 pub(super) fn done(output: &Path, file: &RunFile, stopped: Option<Stopped>) -> Option<u64> {
-    let first = claim::start_pass(&file.settings.trainer_flags);
+    let first = run_file::start_pass(&file.settings.trainer_flags);
     let asked = file.settings.passes.map(|passes| first + passes);
     let stopped = stopped.map(|stopped| stopped.pass + 1);
-    let saved = || claim::whole_passes(output).last().map(|last| last + 1);
+    let saved = || whole_passes(output).last().map(|last| last + 1);
     stopped.or(asked).or_else(saved)
 }
 
 /// The settings that determine the results of a run; an earlier run with the same settings can be resumed.
 pub(super) fn settings(layout: &FolderLayout, options: &RunOptions) -> anyhow::Result<RunSettings> {
-    let files = claim::config_files(&layout.config_dir, &layout.job);
+    let files = config_files(&layout.config_dir, &layout.job);
     let configuration = layout.config_dir.join(&layout.config);
     let configuration = configuration
         .strip_prefix(&layout.job)
         .unwrap_or(&configuration);
     // Flat data are split into their own folder before the run, so that their checksum would change.
     let data = match &layout.data {
-        JobData::Shards(folders) => Some(claim::data_checksum(folders)),
-        JobData::Listed(listed) => Some(claim::data_checksum(&listed.paths()?)),
+        JobData::Shards(folders) => Some(data_checksum(folders)),
+        JobData::Listed(listed) => Some(data_checksum(&listed.paths()?)),
         JobData::Flat(_) => None,
     };
     let data = data.transpose().context("read the data")?;
@@ -94,11 +97,11 @@ pub(super) fn note_data(output: &Path, file: &mut RunFile, shards: &[PathBuf]) {
     if file.settings.data_checksum.is_some() {
         return;
     }
-    let noted = claim::data_checksum(shards)
+    let noted = data_checksum(shards)
         .map_err(anyhow::Error::from)
         .and_then(|sum| {
             file.settings.data_checksum = Some(sum);
-            Ok(claim::write(output, file)?)
+            Ok(run_file::write(output, file)?)
         });
     if let Err(error) = noted {
         eprintln!("canoe run: a later change of the data will not be detected: {error:#}");
@@ -147,14 +150,14 @@ pub(super) fn begin(
     };
     create()?;
     let mut owner = claim()?;
-    let found = match claim::read(output) {
+    let found = match run_file::read(output) {
         // --fresh: the contents are moved aside, whatever they are.
         Err(ClaimError::Damaged { .. }) if wanted.fresh => None,
         found => found?,
     };
     let mut start_pass = found.as_ref().map_or(0, |found| found.start_pass);
     let mut moved_to = found.as_ref().and_then(|found| found.moved_to.clone());
-    let work = claim::find_work(output);
+    let work = find_work(output);
     let beginning = claim::decide(found.as_ref(), &settings, wanted, &work);
     let continues = matches!(beginning, Beginning::Resume(_) | Beginning::More(_));
     let run = match beginning {
@@ -223,7 +226,7 @@ pub(super) fn begin(
         done: None,
         moved_to: moved_to.filter(|_| !inside.is_empty()),
     };
-    claim::write(output, &file)?;
+    run_file::write(output, &file)?;
     Ok((owner, file))
 }
 
