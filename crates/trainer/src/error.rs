@@ -133,6 +133,12 @@ pub enum TrainError {
     /// The analytic gradient disagrees with the differences of the cost, for the parameters named here.
     #[error("the gradient check failed for {}", .0.join(", "))]
     GradientCheck(Vec<String>),
+    /// The output folder belongs to another run.
+    #[error("{0}")]
+    FolderLost(String),
+    /// The training files are not those with which the run began.
+    #[error("{0}")]
+    DataReplaced(String),
     /// Compute threads could not be started.
     #[error("start compute threads")]
     Threads(#[source] rayon::ThreadPoolBuildError),

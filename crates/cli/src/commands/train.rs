@@ -22,6 +22,7 @@ use crate::flags::Flags;
 use crate::gflags::GFLAGS;
 use crate::observer::ConsoleObserver;
 use crate::record::{self, Folder};
+use crate::run_checks;
 use crate::security::{self, Reach};
 use crate::simulation::SimulationFolders;
 use crate::status_page;
@@ -127,6 +128,9 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<Exit> {
         }
     }
     settings.passes.save_dir = save_dir;
+    if matches!(job, TrainerTask::Train) {
+        settings.checks = run_checks::of_this_process()?;
+    }
     console.passes(u64::from(settings.passes.start + settings.passes.count));
     let heart = match job {
         TrainerTask::Train => begin_record(&flags, args, &evaluated, &settings, &mut console)?,
@@ -140,7 +144,7 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<Exit> {
     drop(heart);
     console.end(result.as_ref().err());
     if let Err(error) = &result
-        && is_rejected(error)
+        && (is_rejected(error) || is_over(error))
     {
         eprintln!("canoe: {}", words::causes::chain(error));
         return Ok(Exit::Configuration);
@@ -163,6 +167,14 @@ pub(super) fn settings_for_check(
     ];
     let flags = Flags::parse(&[COMMON, TRAIN], &args)?;
     settings(&flags, config_file, python, vec![directory])
+}
+
+/// Whether the run cannot continue, whichever process of it is started again.
+fn is_over(error: &TrainError) -> bool {
+    matches!(
+        error,
+        TrainError::FolderLost(_) | TrainError::DataReplaced(_)
+    )
 }
 
 /// Whether a server refuses this trainer for a reason that a restart cannot change.
@@ -373,6 +385,7 @@ fn settings(
         } else {
             Some(remote(flags)?)
         },
+        checks: None,
     })
 }
 

@@ -6,7 +6,7 @@ use std::io;
 use std::path::PathBuf;
 
 use super::found::{FoundWork, SAVED_NOTE};
-use super::lease::Holder;
+use super::lease::{Holder, LiveProcess};
 use super::run_file::{RUN_FILE, RunFile, RunSettings, start_pass};
 
 /// How a run begins in a folder.
@@ -19,12 +19,21 @@ pub enum Beginning {
     Archive(String),
     /// Continue this run.
     Resume(String),
-    /// This number of passes is finished, and more are requested: a new run continues after them.
-    More(u64),
+    /// Passes are finished, and more are requested: a new run continues after them.
+    More(FinishedPasses),
     /// The unfinished run in the folder had other settings; the text says which.
     Differs(String),
     /// There are snapshots or models, and it is not known which run they belong to.
     Nameless(NameFault),
+}
+
+/// The finished passes that a new run continues after.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FinishedPasses {
+    /// How many.
+    pub count: u64,
+    /// The last pass that the earlier run had finished, if it must be repeated because servers cannot restore its model.
+    pub lost: Option<u64>,
 }
 
 /// The file that should name the run of the results in a folder, and what is wrong with it.
@@ -110,7 +119,11 @@ pub fn decide(
 
 /// For a finished run of which more passes are requested: the number of finished passes to continue after, or why that is
 /// not possible.
-fn more(found: &RunFile, settings: &RunSettings, work: &FoundWork) -> Option<Result<u64, String>> {
+fn more(
+    found: &RunFile,
+    settings: &RunSettings,
+    work: &FoundWork,
+) -> Option<Result<FinishedPasses, String>> {
     let asked = found.settings.passes;
     let done = found.done.or(asked)?;
     settings
@@ -118,11 +131,23 @@ fn more(found: &RunFile, settings: &RunSettings, work: &FoundWork) -> Option<Res
         .filter(|passes| *passes > asked.unwrap_or(done))?;
     let mut why = differences(&found.settings, settings);
     let last = done.checked_sub(1)?;
-    if !work.whole.contains(&last) {
-        why.push(format!("the model of its last pass, {last}, is missing"));
+    let after = match work.restorable {
+        Some(newest) if newest < last => FinishedPasses {
+            count: newest + 1,
+            lost: Some(last),
+        },
+        _ => FinishedPasses {
+            count: done,
+            lost: None,
+        },
+    };
+    if after.lost.is_none() && !work.whole.contains(&last) {
+        why.push(format!(
+            "the model of its last pass, {last}, is missing, and no earlier one of it can be continued"
+        ));
     }
     Some(match why.is_empty() {
-        true => Ok(done),
+        true => Ok(after),
         false => Err(why.join(", ")),
     })
 }
@@ -177,7 +202,13 @@ fn differences(old: &RunSettings, new: &RunSettings) -> Vec<String> {
 pub enum ClaimError {
     /// A running process owns the folder.
     #[error(
-        "{folder} is in use by process {pid} on {host}; wait until it has ended, stop it, or copy the job folder"
+        "{folder} is in use by process {pid} on {host}{}",
+        match stopped {
+            true => format!(
+                ", which is stopped; kill -CONT {pid} lets it continue, kill -KILL {pid} ends it"
+            ),
+            false => "; wait until it has ended, stop it, or copy the job folder".to_owned(),
+        }
     )]
     Owned {
         /// The output folder.
@@ -186,6 +217,8 @@ pub enum ClaimError {
         pid: u32,
         /// The owner's machine.
         host: String,
+        /// The process was stopped, and does not end by itself.
+        stopped: bool,
     },
     /// The folder has an unfinished run with other settings.
     #[error(
@@ -230,10 +263,20 @@ pub enum ClaimError {
 }
 
 impl ClaimError {
-    /// The error for a folder that `holder` owns; `None` if the owner has not written its name yet.
-    pub(super) fn owned(folder: PathBuf, holder: Option<Holder>) -> Self {
+    /// The error for a folder that `holder` owns; `None` if the owner has not written its name yet. `seen`: the process
+    /// that keeps it in use, if it is visible.
+    pub(super) fn owned(
+        folder: PathBuf,
+        holder: Option<Holder>,
+        seen: Option<LiveProcess>,
+    ) -> Self {
         let (host, pid) = holder.map_or(("an unknown machine".to_owned(), 0), |h| (h.host, h.pid));
-        Self::Owned { folder, pid, host }
+        Self::Owned {
+            folder,
+            pid: seen.map_or(pid, |seen| seen.pid),
+            host,
+            stopped: seen.is_some_and(|seen| seen.stopped),
+        }
     }
 }
 
@@ -263,6 +306,7 @@ mod tests {
         FoundWork {
             last_pass: Some(3),
             whole: (0..4).collect(),
+            restorable: Some(3),
             snapshots: true,
             noted: own(),
         }
@@ -270,6 +314,10 @@ mod tests {
 
     fn own() -> Noted {
         Noted::Run("r1".to_owned())
+    }
+
+    fn all(count: u64) -> Beginning {
+        Beginning::More(FinishedPasses { count, lost: None })
     }
 
     fn nameless(file: &'static str, fault: &'static str) -> Beginning {
@@ -282,6 +330,7 @@ mod tests {
             let work = FoundWork {
                 last_pass: Some(last_pass),
                 whole: (0..=last_pass).collect(),
+                restorable: None,
                 snapshots,
                 noted,
             };
@@ -360,6 +409,7 @@ mod tests {
             (found.settings.passes, found.done) = (asked, done);
             let work = FoundWork {
                 whole: (0..whole).collect(),
+                restorable: None,
                 ..both()
             };
             let settings = RunSettings {
@@ -369,17 +419,43 @@ mod tests {
             decide(Some(&found), &settings, StartOptions::default(), &work)
         };
         // It ended by itself after pass 8.
-        assert_eq!(after(None, Some(9), Some(12), 9), Beginning::More(9));
-        assert_eq!(after(Some(20), Some(9), Some(30), 9), Beginning::More(9));
+        assert_eq!(after(None, Some(9), Some(12), 9), all(9));
+        assert_eq!(after(Some(20), Some(9), Some(30), 9), all(9));
         let again = Beginning::Archive(String::new());
         assert_eq!(after(None, Some(9), None, 9), again);
         assert_eq!(after(None, Some(9), Some(9), 9), again);
         assert_eq!(after(Some(20), Some(9), Some(20), 9), again);
-        assert_eq!(after(Some(4), None, Some(8), 4), Beginning::More(4));
+        assert_eq!(after(Some(4), None, Some(8), 4), all(4));
         let lost = after(Some(4), Some(4), Some(8), 3);
         assert!(
             matches!(&lost, Beginning::Archive(why) if why.contains("last pass, 3, is missing"))
         );
+    }
+
+    #[test]
+    fn more_passes_continue_after_the_newest_one_that_can_be_restored() {
+        let mut found = run(true);
+        (found.settings.passes, found.done) = (Some(6), Some(6));
+        let settings = RunSettings {
+            passes: Some(8),
+            ..settings(2)
+        };
+        let after = |restorable, whole: &[u64]| {
+            let work = FoundWork {
+                whole: whole.iter().copied().collect(),
+                restorable,
+                ..both()
+            };
+            decide(Some(&found), &settings, StartOptions::default(), &work)
+        };
+        let lost = Some(5);
+        let repeats = |count| Beginning::More(FinishedPasses { count, lost });
+        assert_eq!(after(Some(5), &[3, 4, 5]), all(6));
+        assert_eq!(after(Some(4), &[3, 4]), repeats(5));
+        assert_eq!(after(Some(4), &[3, 4, 5]), repeats(5), "it has no state");
+        assert_eq!(after(Some(2), &[2]), repeats(3));
+        assert_eq!(after(None, &[5]), all(6), "without a note nothing is known");
+        assert!(matches!(after(None, &[4]), Beginning::Archive(_)));
     }
 
     #[test]
@@ -484,7 +560,7 @@ mod tests {
             passes: Some(6),
             ..settings(2)
         };
-        let more = Beginning::More(4);
+        let more = all(4);
         assert_eq!(decide(Some(&done), &longer, plain, &both()), more);
         assert_eq!(decide(Some(&open), &longer, plain, &both()), resumed);
         let other = RunSettings {

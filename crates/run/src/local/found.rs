@@ -18,6 +18,8 @@ pub struct FoundWork {
     pub last_pass: Option<u64>,
     /// The passes with a directory that was saved at their end.
     pub whole: BTreeSet<u64>,
+    /// The newest pass that the run in the folder has saved and that servers can restore, if it is known.
+    pub restorable: Option<u64>,
     /// There are snapshots.
     pub snapshots: bool,
     /// Which run has saved the passes.
@@ -76,6 +78,7 @@ pub fn find_work(output: &Path) -> FoundWork {
     FoundWork {
         last_pass: passes(output).map(|found| found.pass).max(),
         whole: whole_passes(output),
+        restorable: None,
         snapshots: holds(&output.join("snapshots"), "step-"),
         noted: Noted::read(output),
     }

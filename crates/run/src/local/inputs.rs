@@ -8,6 +8,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+use words::lock::Mutex;
+
 use super::found::holds;
 use super::layout::is_job_part;
 
@@ -133,6 +136,139 @@ pub fn data_checksum(paths: &[PathBuf]) -> io::Result<u32> {
     Ok(sum.finalize())
 }
 
+/// The data files of a node when the run began. A trainer that would read others ends: its run would train, without a
+/// word, on samples that are not those of its first passes. Files that are added later do not count.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ShardFiles {
+    folder: PathBuf,
+    /// Checksums, by the path inside the folder.
+    files: BTreeMap<PathBuf, u32>,
+    /// The folder and the files as they were when they were last compared.
+    #[serde(skip)]
+    seen: Mutex<BTreeMap<PathBuf, Stamp>>,
+}
+
+/// Changes when a file or folder is replaced or written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    inode: (u64, u64),
+    length: u64,
+    modified: (i64, i64),
+}
+
+impl Stamp {
+    fn of(path: &Path) -> io::Result<Self> {
+        let about = fs::metadata(path)?;
+        Ok(Self {
+            inode: (about.dev(), about.ino()),
+            length: about.len(),
+            modified: (about.mtime(), about.mtime_nsec()),
+        })
+    }
+}
+
+/// A training file is not the one with which the run began.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{} {what} since the run began; a run trains on the same data from its first pass to its last: put the file back and resume the run, or use --fresh to start again with the new data",
+    path.display()
+)]
+pub struct DataReplaced {
+    path: PathBuf,
+    what: &'static str,
+}
+
+impl ShardFiles {
+    /// Notes the files below a folder.
+    pub fn of(folder: &Path) -> io::Result<Self> {
+        fn visit(
+            folder: &Path,
+            inside: &Path,
+            files: &mut BTreeMap<PathBuf, u32>,
+        ) -> io::Result<()> {
+            for entry in sorted(&folder.join(inside))? {
+                let name = inside.join(entry.file_name());
+                let path = folder.join(&name);
+                match fs::metadata(&path) {
+                    Ok(about) if about.is_dir() => visit(folder, &name, files)?,
+                    Ok(about) if about.is_file() => {
+                        files.insert(name, file_sum(&path)?);
+                    }
+                    // A link to nowhere has no data.
+                    _ => {}
+                }
+            }
+            Ok(())
+        }
+        let mut files = BTreeMap::new();
+        visit(folder, Path::new(""), &mut files)?;
+        Ok(Self {
+            folder: folder.to_owned(),
+            files,
+            seen: Mutex::default(),
+        })
+    }
+
+    /// Reads what [`ShardFiles::write`] has written.
+    pub fn read(list: &Path) -> io::Result<Self> {
+        Ok(serde_json::from_slice(&fs::read(list)?)?)
+    }
+
+    /// Writes the list.
+    pub fn write(&self, list: &Path) -> io::Result<()> {
+        fs::write(list, serde_json::to_vec(self)?)
+    }
+
+    /// Compares all files, those that look unchanged by their stamp only.
+    pub fn check(&self) -> Result<(), DataReplaced> {
+        self.see(Path::new(""));
+        for (name, sum) in &self.files {
+            let path = self.folder.join(name);
+            if self.see(name) {
+                continue;
+            }
+            let what = match file_sum(&path) {
+                Ok(found) if found == *sum => continue,
+                Ok(_) => "has changed",
+                Err(error) if error.kind() == io::ErrorKind::NotFound => "is gone",
+                Err(_) => "cannot be read any more",
+            };
+            // The next comparison reads it again.
+            self.seen.lock().clear();
+            return Err(DataReplaced { path, what });
+        }
+        Ok(())
+    }
+
+    /// Compares the files if something in the folder itself was replaced, added or removed.
+    pub fn check_folder(&self) -> Result<(), DataReplaced> {
+        match self.see(Path::new("")) {
+            true => Ok(()),
+            false => self.check(),
+        }
+    }
+
+    /// Notes the stamp of a path inside the folder; whether it is as before.
+    fn see(&self, name: &Path) -> bool {
+        let stamp = Stamp::of(&self.folder.join(name)).ok();
+        let mut seen = self.seen.lock();
+        let before = match stamp {
+            Some(stamp) => seen.insert(name.to_owned(), stamp),
+            None => seen.remove(name),
+        };
+        stamp.is_some() && before == stamp
+    }
+}
+
+/// A checksum of the size, the beginning and the end of a file.
+fn file_sum(path: &Path) -> io::Result<u32> {
+    let length = fs::metadata(path)?.len();
+    let mut sum = crc32fast::Hasher::new();
+    sum.update(&length.to_le_bytes());
+    sum.update(&ends(path, length)?);
+    Ok(sum.finalize())
+}
+
 /// The first and the last bytes of a file.
 fn ends(path: &Path, length: u64) -> io::Result<Vec<u8>> {
     const END: u64 = 1 << 16;
@@ -149,6 +285,47 @@ fn ends(path: &Path, length: u64) -> io::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_data_file_that_was_replaced_is_named_and_one_that_was_added_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let shard = folder.path().join("data/0");
+        fs::create_dir_all(shard.join("more")).unwrap();
+        fs::write(shard.join("train.txt"), "one").unwrap();
+        fs::write(shard.join("more/x.txt"), "x").unwrap();
+        let list = folder.path().join("list.json");
+        ShardFiles::of(&shard).unwrap().write(&list).unwrap();
+        let files = ShardFiles::read(&list).unwrap();
+        for _ in 0..2 {
+            files.check().unwrap();
+            files.check_folder().unwrap();
+        }
+        fs::write(shard.join("cache.bin"), "of a provider").unwrap();
+        files.check_folder().unwrap();
+        // The same bytes in another file.
+        fs::rename(&shard, folder.path().join("old")).unwrap();
+        assert!(
+            files
+                .check_folder()
+                .unwrap_err()
+                .to_string()
+                .contains("is gone")
+        );
+        fs::create_dir_all(shard.join("more")).unwrap();
+        fs::write(shard.join("more/x.txt"), "x").unwrap();
+        fs::write(shard.join("train.txt"), "one").unwrap();
+        files.check_folder().unwrap();
+        fs::remove_dir_all(&shard).unwrap();
+        fs::create_dir_all(shard.join("more")).unwrap();
+        fs::write(shard.join("more/x.txt"), "x").unwrap();
+        fs::write(shard.join("train.txt"), "two").unwrap();
+        let told = files.check_folder().unwrap_err().to_string();
+        assert!(
+            told.contains("train.txt has changed since the run began"),
+            "{told}"
+        );
+        assert!(files.check().is_err(), "it is told again");
+    }
 
     #[test]
     fn what_a_run_puts_into_the_job_folder_is_not_the_configuration() {

@@ -64,6 +64,8 @@ use crate::display::summary::RunTally;
 use crate::event::{JobEvent, ProcessExit};
 use child::{Child, ChildOutput, ChildReport};
 use guard::Guard;
+use plan::ProcessCommand;
+use restart::CrashHistory;
 use work::{LocalWork, PrepareError};
 
 /// The result of a run.
@@ -103,15 +105,29 @@ pub enum RunError {
         source: io::Error,
     },
     /// The program that splits the data failed.
-    #[error("splitting the data {exit}:\n{tail}")]
-    SplitFailed {
-        exit: ProcessExit,
-        /// The last lines of its output.
-        tail: String,
-    },
+    #[error("splitting the data {0}")]
+    SplitFailed(SplitEnd),
     /// Threads or the guard could not be started.
     #[error("start the supervisor")]
     Supervisor(#[source] io::Error),
+}
+
+/// How the program that splits the data has ended.
+#[derive(Debug)]
+pub struct SplitEnd {
+    exit: ProcessExit,
+    /// The last lines of its output.
+    tail: String,
+}
+
+impl std::fmt::Display for SplitEnd {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { exit, tail } = self;
+        match tail.as_str() {
+            "" => write!(f, "{exit}; the same command resumes it"),
+            tail => write!(f, "{exit}:\n{tail}"),
+        }
+    }
 }
 
 /// Runs the plan to its end. Every event is passed to `emit`. One request to `shutdown` ends
@@ -124,7 +140,7 @@ pub fn run(
 ) -> Result<RunOutcome, RunError> {
     let begun = Instant::now();
     let mut tally = RunTally::new(plan.options.num_passes);
-    if !split_data(&plan, shutdown, emit)? {
+    if !split_data(&plan, options.limits.restart.as_ref(), shutdown, emit)? {
         return Ok(RunOutcome {
             end: RunEnd::Interrupted,
             tally,
@@ -144,9 +160,11 @@ pub fn run(
     })
 }
 
-/// Splits flat data into shards; `false` if the user interrupted it.
+/// Splits flat data into shards; `false` if the user interrupted it. With `restarts`, a program that crashed is started
+/// again: an interrupted split is finished by the next one.
 fn split_data(
     plan: &RunPlan,
+    restarts: Option<&RestartPolicy>,
     shutdown: &Shutdown,
     emit: &mut dyn FnMut(JobEvent),
 ) -> Result<bool, RunError> {
@@ -160,6 +178,41 @@ fn split_data(
             plan.options.nodes
         ),
     });
+    let (begun, mut deaths) = (Instant::now(), Vec::new());
+    loop {
+        let Some(end) = run_split(plan, command, shutdown)? else {
+            return Ok(false);
+        };
+        if end.exit.is_success() {
+            return Ok(true);
+        }
+        let now = begun.elapsed();
+        let history = CrashHistory {
+            deaths: &deaths,
+            before_ready: deaths.len() + 1,
+        };
+        // What the program itself reports, a restart cannot fix.
+        let crashed = matches!(end.exit, ProcessExit::Signal(_));
+        let pause = restarts
+            .filter(|_| crashed)
+            .and_then(|policy| policy.pause_after(&history, end.exit, now).ok());
+        let Some(pause) = pause else {
+            return Err(RunError::SplitFailed(end));
+        };
+        emit(JobEvent::Warning {
+            text: format!("splitting the data {}; it is started again", end.exit),
+        });
+        deaths.push(now);
+        std::thread::sleep(pause);
+    }
+}
+
+/// Runs the program that splits the data; `None` if the user interrupted it.
+fn run_split(
+    plan: &RunPlan,
+    command: &ProcessCommand,
+    shutdown: &Shutdown,
+) -> Result<Option<SplitEnd>, RunError> {
     let failed = |source| RunError::Split {
         program: command.program.clone(),
         source,
@@ -180,7 +233,7 @@ fn split_data(
     let mut tail = VecDeque::new();
     loop {
         if shutdown.requests() > 0 {
-            return Ok(false);
+            return Ok(None);
         }
         match receive.recv_timeout(Duration::from_millis(50)) {
             Ok(ChildReport::Line(line)) => {
@@ -195,9 +248,6 @@ fn split_data(
     }
     let exit = child.collect().map_err(failed)?;
     guard.forget(child.pid());
-    if exit.is_success() {
-        return Ok(true);
-    }
     let late = receive
         .iter()
         .take_while(|report| !matches!(report, ChildReport::Silent));
@@ -208,8 +258,27 @@ fn split_data(
             None
         }
     }));
-    Err(RunError::SplitFailed {
-        exit,
-        tail: Vec::from(tail).join("\n"),
-    })
+    let tail = Vec::from(tail).join("\n");
+    Ok(Some(SplitEnd { exit, tail }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_split_that_was_killed_before_it_wrote_anything_is_reported_without_a_colon() {
+        let end = |tail: &str| SplitEnd {
+            exit: ProcessExit::Signal(9),
+            tail: tail.to_owned(),
+        };
+        let told = RunError::SplitFailed(end("")).to_string();
+        assert!(
+            told.contains("splitting the data was killed by SIGKILL"),
+            "{told}"
+        );
+        assert!(told.ends_with("resumes it"), "{told}");
+        let told = RunError::SplitFailed(end("no room")).to_string();
+        assert!(told.ends_with(":\nno room"), "{told}");
+    }
 }
