@@ -61,6 +61,8 @@ impl Saver {
         state: Option<&SavedState<'_>>,
         beside: impl FnOnce(&Writer) -> Result<(), TrainError>,
     ) -> Result<SavedDirectory, TrainError> {
+        // Another run may be writing under the same hidden name.
+        self.check_folder()?;
         let name = pass_directory::name(pass, part);
         let writer = Writer::create(&self.save_dir, &name)?;
         for (spec, values) in specs.iter().zip(&parameters.0) {

@@ -281,4 +281,57 @@ mod tests {
         let told = RunError::SplitFailed(end("no room")).to_string();
         assert!(told.ends_with(":\nno room"), "{told}");
     }
+
+    /// Splits with a shell script, in a job folder of its own.
+    fn split(script: &str, restarts: Option<&RestartPolicy>) -> (Result<bool, RunError>, String) {
+        let folder = tempfile::tempdir().unwrap();
+        let layout = FolderLayout {
+            job: folder.path().to_owned(),
+            config_dir: folder.path().to_owned(),
+            config: "trainer_config.py".into(),
+            data: layout::JobData::Shards(Vec::new()),
+            header: layout::FirstLine::Unknown,
+            split_flags: Vec::new(),
+        };
+        let options = RunOptions::default();
+        let mut plan = RunPlan::new("canoe".into(), layout, options, String::new()).unwrap();
+        plan.split = Some(ProcessCommand {
+            program: "/bin/sh".into(),
+            args: vec!["-c".to_owned(), script.to_owned()],
+            environment: std::collections::BTreeMap::new(),
+            directory: folder.path().to_owned(),
+        });
+        let mut told = String::new();
+        let done = split_data(&plan, restarts, &Shutdown::new(), &mut |event| {
+            if let JobEvent::Warning { text } = event {
+                told.push_str(&text);
+            }
+        });
+        (done, told)
+    }
+
+    #[test]
+    fn a_split_that_was_killed_is_started_again_if_the_job_is_to_go_on() {
+        let policy = RestartPolicy::default();
+        let once = "if [ -e again ]; then exit 0; fi; touch again; kill -KILL $$";
+        let (done, told) = split(once, Some(&policy));
+        assert!(done.unwrap(), "{told}");
+        assert!(told.contains("was killed by SIGKILL") && told.contains("started again"));
+        let (done, told) = split(once, None);
+        assert!(
+            done.unwrap_err()
+                .to_string()
+                .contains("was killed by SIGKILL")
+        );
+        assert_eq!(told, "");
+        let (done, _) = split("kill -KILL $$", Some(&policy));
+        done.unwrap_err();
+        let (done, told) = split("echo no room; exit 1", Some(&policy));
+        assert!(
+            done.unwrap_err()
+                .to_string()
+                .ends_with("exited with code 1:\nno room")
+        );
+        assert_eq!(told, "", "a restart cannot fix it");
+    }
 }

@@ -199,14 +199,18 @@ pub(super) fn begin(
     };
     let mut start_pass = found.as_ref().map_or(0, |found| found.start_pass);
     let mut moved_to = found.as_ref().and_then(|found| found.moved_to.clone());
+    let given = found
+        .as_ref()
+        .map(|found| as_given(&settings.trainer_flags, found, output));
+    let is_renamed = given
+        .as_ref()
+        .is_some_and(|given| *given != settings.trainer_flags);
+    settings.trainer_flags = given.unwrap_or(settings.trainer_flags);
     // The model is not among the results that are in the folder now.
     let elsewhere = moved_to.clone().filter(|moved| {
         let mut places = inside.iter().map(|flag| flag.place(output, Some(moved)));
-        places.any(|place| place == Some(moved))
+        is_renamed || places.any(|place| place == Some(moved))
     });
-    if let Some(found) = &found {
-        settings.trainer_flags = as_given(&settings.trainer_flags, found, output);
-    }
     let mut work = find_work(output);
     if let Some(found) = found.as_ref().filter(|found| found.finished) {
         let newest = trainer::saved_note::newest_restorable(output, &found.run);
@@ -283,7 +287,7 @@ pub(super) fn begin(
         finished: false,
         start_pass,
         done: None,
-        moved_to: elsewhere.or(moved_to).filter(|_| !inside.is_empty()),
+        moved_to: elsewhere.or_else(|| moved_to.filter(|_| !inside.is_empty())),
     };
     run_file::write(output, &file)?;
     Ok((owner, file))
