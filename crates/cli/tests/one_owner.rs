@@ -140,7 +140,7 @@ fn a_run_that_was_stopped_while_another_one_took_the_folder_and_ended_destroys_n
 #[test]
 fn trainers_whose_runner_is_stopped_write_nothing_into_a_folder_that_another_run_has_taken() {
     let folder = Folder::with_demo(600);
-    let (mut run, reached) = held(&folder, "trainer-0.pushing", "4");
+    let (mut run, reached) = held(&folder, "trainer-0.testing", "2");
     let trainer = run.find("--trainer_id=0").unwrap();
     let runner = run.0.id() as i32;
     signal(runner, libc::SIGSTOP);

@@ -233,7 +233,7 @@ fn lost_snapshots_passes_and_links_are_named() {
     for words in [
         "pass-00000, which this run saved, is missing",
         "no newer snapshot is on all servers",
-        "output/best is no link",
+        "output/best is not a link",
     ] {
         assert!(text.contains(words), "{words}: {text}");
     }

@@ -165,14 +165,11 @@ fn config(flags: &Flags) -> anyhow::Result<ServerConfig> {
     })
 }
 
-/// Makes the files of snapshots durable. Those of a run that has lost its folder are not: they would never appear.
+/// Makes the files of snapshots durable; a run that has lost its folder writes none.
 fn flush() -> Flush {
     match run_checks::lease() {
         None => Flush::default(),
-        Some(lease) => Flush::new(move |file| {
-            lease.check().map_err(io::Error::other)?;
-            file.sync_all()
-        }),
+        Some(lease) => Flush::guarded(move || lease.check().map_err(io::Error::other)),
     }
 }
 
