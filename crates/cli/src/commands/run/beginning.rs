@@ -213,8 +213,7 @@ pub(super) fn begin(
     });
     let mut work = find_work(output);
     if let Some(found) = found.as_ref().filter(|found| found.finished) {
-        let newest = trainer::saved_note::newest_restorable(output, &found.run);
-        work.restorable = newest.map(u64::from);
+        work.restorable = trainer::saved_note::newest_restorable(output, &found.run);
     }
     let beginning = claim::decide(found.as_ref(), &settings, wanted, &work);
     let continues = matches!(beginning, Beginning::Resume(_) | Beginning::More(_));
