@@ -153,7 +153,7 @@ fn trainers_whose_runner_is_stopped_write_nothing_into_a_folder_that_another_run
     let stat = || fs::read_to_string(format!("/proc/{trainer}/stat")).unwrap_or_default();
     let begun = Instant::now();
     while !stat().is_empty() && !stat().contains(") Z") {
-        assert!(begun.elapsed() < DEADLINE, "the trainer goes on");
+        assert!(begun.elapsed() < DEADLINE, "the trainer continues");
         std::thread::sleep(Duration::from_millis(20));
     }
     unchanged(&before, &output, &log(&folder));
