@@ -1090,7 +1090,7 @@ mod tests {
                 let long = since.map_or(0, |since| now - since);
                 assert!(
                     long < 4000,
-                    "seed {seed}: replaced and goes on for {long} ms"
+                    "seed {seed}: replaced and continues for {long} ms"
                 );
             }
         }
