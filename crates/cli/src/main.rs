@@ -23,6 +23,7 @@ mod memory;
 mod observer;
 mod pipe;
 mod record;
+mod run_checks;
 mod security;
 mod simulation;
 mod status_page;

@@ -98,7 +98,9 @@ fn a_job_goes_back_over_a_saved_pass() {
     let reader = File::open(&saved).unwrap();
     // Without the note about saved passes the job goes back to its beginning, over the pass that somebody reads.
     let note = volume.path("canoe.saved.json");
-    wait_until(&mut run, &volume.folder, "the note", || note.exists());
+    // It is written again when the pass has appeared.
+    let settled = || fs::read_to_string(&note).is_ok_and(|text| text.contains("\"writing\":null"));
+    wait_until(&mut run, &volume.folder, "the note", settled);
     fs::remove_file(&note).unwrap();
     signal(run.find("server_id=1").unwrap(), libc::SIGKILL);
     run.wait(&volume.folder);

@@ -96,6 +96,97 @@ fn a_run_that_starts_from_an_earlier_model_is_resumed_from_its_own_state() {
 }
 
 #[test]
+fn a_model_that_the_run_itself_has_moved_aside_is_found_by_the_same_command() {
+    let folder = Folder::with_demo(600);
+    succeeded(&canoe_run(&folder, &["--passes=9"]));
+    let model = parameters(&folder.path("job/output/pass-00008"));
+    let from = ["--passes=8", "--init-model-path=job/output/pass-00008"];
+    let interrupt = |more: &[&str], moved: &str| {
+        let mut run = Run::start(&folder, &with(more), &[]);
+        let (moved, saved) = (
+            folder.path(moved),
+            folder.path("job/output/pass-00000/done"),
+        );
+        wait_until(&mut run, &folder, "a pass", || {
+            moved.exists() && saved.exists()
+        });
+        signal(run.0.id() as i32, libc::SIGINT);
+        run.0.wait().unwrap();
+    };
+    interrupt(&from, "job/output-1");
+    let moved = ["--passes=8", "--init-model-path=job/output-1/pass-00008"];
+    let resumed = canoe_run(&folder, &moved);
+    succeeded(&resumed);
+    assert!(
+        said(&resumed).contains("resuming the run"),
+        "{}",
+        said(&resumed)
+    );
+    let trained = parameters(&folder.path("job/output/pass-00007"));
+    let fresh = canoe_run(&folder, &[&from[..], &["--fresh"]].concat());
+    succeeded(&fresh);
+    assert_eq!(parameters(&folder.path("job/output/pass-00007")), trained);
+    let note = fs::read_to_string(folder.path("job/output/run.json")).unwrap();
+    assert!(note.contains("output-1\""), "{note}");
+    assert_eq!(parameters(&folder.path("job/output-1/pass-00008")), model);
+    interrupt(&[&from[..], &["--fresh"]].concat(), "job/output-3");
+    let resumed = canoe_run(&folder, &from);
+    succeeded(&resumed);
+    assert!(
+        said(&resumed).contains("resuming the run"),
+        "{}",
+        said(&resumed)
+    );
+    assert_eq!(parameters(&folder.path("job/output/pass-00007")), trained);
+}
+
+#[test]
+fn more_passes_repeat_those_whose_model_is_missing() {
+    let folder = Folder::with_demo(600);
+    let output = folder.path("job/output");
+    succeeded(&canoe_run(&folder, &["--passes=3"]));
+    let last = parameters(&output.join("pass-00002"));
+    let first = fs::metadata(output.join("pass-00000/done")).unwrap();
+    fs::remove_dir_all(output.join("pass-00002")).unwrap();
+    let more = canoe_run(&folder, &["--passes=4"]);
+    succeeded(&more);
+    let text = said(&more);
+    assert!(
+        text.contains("after pass 1: the model of its last pass, 2, is missing"),
+        "{text}"
+    );
+    assert!(!folder.path("job/output-1").exists(), "{text}");
+    assert_eq!(parameters(&output.join("pass-00002")), last);
+    assert!(output.join("pass-00003/done").exists());
+    let same = fs::metadata(output.join("pass-00000/done")).unwrap();
+    assert_eq!(first.modified().unwrap(), same.modified().unwrap());
+}
+
+#[test]
+fn the_newest_pass_is_missed_as_the_older_ones_are() {
+    let folder = Folder::with_demo(600);
+    let output = folder.path("job/output");
+    let points = folder.path("points");
+    fs::create_dir(&points).unwrap();
+    fs::write(points.join("trainer-0.saving"), "3").unwrap();
+    let variable = points.display().to_string();
+    let variables = [("CANOE_FAIL_POINTS", variable.as_str())];
+    let mut run = Run::start(&folder, &with(&["--passes=8"]), &variables);
+    let reached = points.join("trainer-0.saving.reached");
+    wait_until(&mut run, &folder, "the third save", || reached.exists());
+    run.0.kill().unwrap();
+    run.0.wait().unwrap();
+    fs::remove_dir_all(output.join("pass-00001")).unwrap();
+    let resumed = canoe_run(&folder, &["--passes=8"]);
+    succeeded(&resumed);
+    let text = said(&resumed);
+    assert!(
+        text.contains("pass-00001, which this run saved, is missing"),
+        "{text}"
+    );
+}
+
+#[test]
 fn what_is_to_be_checked_is_found_and_no_other() {
     let folder = interrupted();
     let snapshots = folder.path("job/output/snapshots");
@@ -142,7 +233,7 @@ fn lost_snapshots_passes_and_links_are_named() {
     for words in [
         "pass-00000, which this run saved, is missing",
         "no newer snapshot is on all servers",
-        "output/best is no link",
+        "output/best is not a link",
     ] {
         assert!(text.contains(words), "{words}: {text}");
     }

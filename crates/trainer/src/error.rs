@@ -133,14 +133,20 @@ pub enum TrainError {
     /// The analytic gradient disagrees with the differences of the cost, for the parameters named here.
     #[error("the gradient check failed for {}", .0.join(", "))]
     GradientCheck(Vec<String>),
+    /// The output folder belongs to another run.
+    #[error("{0}")]
+    FolderLost(String),
+    /// The training files are not those with which the run began.
+    #[error("{0}")]
+    DataReplaced(String),
     /// Compute threads could not be started.
     #[error("start compute threads")]
     Threads(#[source] rayon::ThreadPoolBuildError),
 }
 
 impl TrainError {
-    /// Whether configuration, flags and files alone cause it, or a server refuses the trainer for good: a new process
-    /// would end in the same way.
+    /// Whether configuration, flags and files alone cause it, a server refuses the trainer for good, or the run has lost
+    /// its folder or data: a new process would end in the same way.
     pub fn is_lasting(&self) -> bool {
         match self {
             Self::Build(_)
@@ -152,7 +158,9 @@ impl TrainError {
             | Self::Configuration(_)
             | Self::NoSettings
             | Self::BatchSize { .. }
-            | Self::NoSamples { .. } => true,
+            | Self::NoSamples { .. }
+            | Self::FolderLost(_)
+            | Self::DataReplaced(_) => true,
             Self::Data(error) => error.is_lasting(),
             Self::Update(UpdateError::Remote(error)) => {
                 matches!(error, wire::Error::Rejected { .. } | wire::Error::Usage(_))

@@ -531,6 +531,7 @@ fn saver(
             config_args: settings.config_args.clone(),
             config_files: config.config_files.iter().map(PathBuf::from).collect(),
         },
+        checks: settings.checks.clone(),
         keep: passes.keep,
         needed: passes.start.checked_sub(1),
         scores,

@@ -49,7 +49,7 @@ mod passes_to_test;
 pub mod predict;
 pub mod report;
 pub mod rules;
-mod saved_note;
+pub mod saved_note;
 pub mod saved_rows;
 pub mod saving;
 pub mod scores_file;

@@ -5,7 +5,8 @@
 //! is older, continues from the newest noted pass. A directory that is not in the note, but has the name of a pass, is
 //! not used, and is renamed when its name is needed.
 //!
-//! A directory is noted before it appears, as the one that is being written, so a process may crash at any moment.
+//! A directory is noted before it appears, as the one that is being written, so a process may crash at any moment, and
+//! again when it has appeared: one that is then missing was removed.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -135,6 +136,16 @@ impl SavedNote {
             name: name.to_owned(),
             sum,
         });
+        self.write()
+    }
+
+    /// Makes durable that the directory has appeared under its name.
+    pub(crate) fn appeared(&mut self) -> io::Result<()> {
+        self.settle();
+        self.write()
+    }
+
+    fn write(&self) -> io::Result<()> {
         let hidden = self.save_dir.join(format!(".{NOTE}.part"));
         let mut file = File::create(&hidden)?;
         file.write_all(&serde_json::to_vec(&self.content)?)?;
@@ -206,6 +217,12 @@ impl SavedNote {
         }
         problems
     }
+}
+
+/// The newest pass that a run has saved and whose directory servers can restore.
+pub fn newest_restorable(save_dir: &Path, run: &str) -> Option<u64> {
+    let saved = SavedNote::open(save_dir, run).find(&|_| true);
+    saved.newest.map(|saved| saved.pass - 1)
 }
 
 /// The first file of a directory that is missing or has changed since it was saved. Files that exceed the `left` bytes to
@@ -291,6 +308,25 @@ mod tests {
             1,
             "removed on purpose"
         );
+    }
+
+    #[test]
+    fn the_newest_pass_is_missed_like_the_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        let mut note = SavedNote::open(dir, "r1");
+        (0..2).for_each(|pass| save(&mut note, pass, u64::from(pass + 1) * 10));
+        note.appeared().unwrap();
+        let newest = dir.join("pass-00001");
+        fs::remove_file(newest.join(SUMS)).unwrap();
+        assert!(problems(dir).contains("pass-00001 is not the one that this run saved"));
+        fs::remove_dir_all(&newest).unwrap();
+        assert!(problems(dir).contains("pass-00001, which this run saved, is missing"));
+        fs::create_dir(&newest).unwrap();
+        assert!(problems(dir).contains("pass-00001 is not the one that this run saved"));
+        assert_eq!(found(dir, "r1"), Some((10, 1)));
+        assert_eq!(newest_restorable(dir, "r1"), Some(0));
+        assert_eq!(newest_restorable(dir, "r2"), None);
     }
 
     #[test]

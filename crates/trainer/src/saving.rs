@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use nn::{ParameterSpec, ParameterValues, Parameters};
 use words::result::Best;
@@ -11,7 +12,7 @@ use crate::error::TrainError;
 use crate::pass_directory::{self, Extras, STATE, Writer};
 use crate::saved_note::{self, SavedNote};
 use crate::scores_file;
-use crate::settings::Passes;
+use crate::settings::{Passes, RunChecks};
 use crate::state_file::{self, SavedState};
 
 /// Writes pass directories.
@@ -30,6 +31,8 @@ pub struct Saver {
     /// Which passes this run has saved; `None` for a job without servers, which overwrites existing directories, as v1
     /// does.
     pub(crate) note: Option<SavedNote>,
+    /// Whether the folder still belongs to this run.
+    pub(crate) checks: Option<Arc<dyn RunChecks>>,
 }
 
 /// A directory that was saved.
@@ -58,6 +61,8 @@ impl Saver {
         state: Option<&SavedState<'_>>,
         beside: impl FnOnce(&Writer) -> Result<(), TrainError>,
     ) -> Result<SavedDirectory, TrainError> {
+        // Another run may be writing under the same hidden name.
+        self.check_folder()?;
         let name = pass_directory::name(pass, part);
         let writer = Writer::create(&self.save_dir, &name)?;
         for (spec, values) in specs.iter().zip(&parameters.0) {
@@ -70,6 +75,7 @@ impl Saver {
         }
         beside(&writer)?;
         writer.complete(&self.extras)?;
+        self.check_folder()?;
         let mut warnings = Vec::new();
         let target = self.save_dir.join(&name);
         if let Some(note) = &mut self.note {
@@ -93,12 +99,24 @@ impl Saver {
             }
         }
         let path = writer.publish()?;
+        if let Some(Err(error)) = self.note.as_mut().map(SavedNote::appeared) {
+            let path = self.save_dir.join(saved_note::NOTE);
+            warnings.push(format!("write {}: {error}", path.display()));
+        }
         Ok(SavedDirectory { path, warnings })
+    }
+
+    /// Fails if the folder belongs to another run, which must not find results of this one.
+    fn check_folder(&self) -> Result<(), TrainError> {
+        let checks = self.checks.as_ref();
+        let checked = checks.map_or(Ok(()), |checks| checks.folder());
+        checked.map_err(TrainError::FolderLost)
     }
 
     /// Makes the test result of a pass durable before the pass is saved. If the process ended right after the save, there
     /// would otherwise be a model without a result, which could neither become the best nor be removed.
     pub(crate) fn note_test(&mut self, pass: u32, value: Option<f64>) -> Result<(), TrainError> {
+        self.check_folder()?;
         self.scores.add(pass, value, true);
         Ok(scores_file::write(&self.save_dir, &self.scores)?)
     }
@@ -111,6 +129,7 @@ impl Saver {
         value: Option<f64>,
         saved: bool,
     ) -> Result<Option<Best>, TrainError> {
+        self.check_folder()?;
         self.scores.add(pass, value, saved);
         let expendable = self.scores.expendable(self.keep, self.needed);
         for old in &expendable {
@@ -183,6 +202,7 @@ mod tests {
             needed: None,
             scores: Scores::default(),
             note: None,
+            checks: None,
         };
         let check = |saver: &Saver, passes: Passes| {
             saver.check_last(&passes, None).map_err(|e| e.to_string())
@@ -211,6 +231,7 @@ mod tests {
             needed: None,
             scores: Scores::default(),
             note: Some(SavedNote::open(dir.path(), "r1")),
+            checks: None,
         };
         let nothing = Parameters(Vec::new());
         let mut save = |pass| {
@@ -242,6 +263,7 @@ mod tests {
             needed: None,
             scores: Scores::default(),
             note: None,
+            checks: None,
         };
         saver.scores.measured_by(Some(crate::best::Measure {
             name: "cost".to_owned(),

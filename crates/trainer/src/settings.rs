@@ -1,7 +1,9 @@
 //! Options of a training run as plain values; the command line fills them from v1's flags.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use wire::owed::Periods;
 
@@ -30,6 +32,20 @@ pub struct TrainerSettings {
     pub data: DataSettings,
     /// The parameter servers, unless training is local.
     pub remote: Option<RemoteSettings>,
+    /// What must stay as it was when the run began; `None` for a trainer that no runner has started.
+    pub checks: Option<Arc<dyn RunChecks>>,
+}
+
+/// What must stay as it was when the run began, or the trainer ends. The errors are sentences for people.
+pub trait RunChecks: fmt::Debug + Send + Sync {
+    /// Fails if the output folder belongs to another run. Called right before results are written there.
+    fn folder(&self) -> Result<(), String>;
+
+    /// Fails if a training file has been replaced. Called before and after each pass.
+    fn data(&self) -> Result<(), String>;
+
+    /// The same for every batch, as cheap as that needs: it may miss a change that [`RunChecks::data`] finds.
+    fn data_quickly(&self) -> Result<(), String>;
 }
 
 /// Training with parameter servers.

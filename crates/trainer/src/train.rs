@@ -26,7 +26,7 @@ use crate::meter::CostMeter;
 use crate::parameter_sizes;
 use crate::report::{PassProgress, Reporter, TrainerEvent};
 use crate::saving::Saver;
-use crate::settings::TrainerSettings;
+use crate::settings::{RunChecks, TrainerSettings};
 use crate::tester::Tester;
 use crate::updater::{Position, UpdateError, Updater, sum};
 use words::random::SplitMix64;
@@ -139,6 +139,7 @@ impl Trainer<'_> {
 
     fn pass(&mut self, start: Position, report: &mut dyn Reporter) -> Result<(), TrainError> {
         let pass = start.pass;
+        self.check_data(|checks| checks.data())?;
         report.event(&TrainerEvent::PassStarted {
             pass,
             batch: start.batch,
@@ -152,6 +153,7 @@ impl Trainer<'_> {
         self.evaluators.recent.reset();
         self.waited = Duration::ZERO;
         let done = self.batches(start, report)?;
+        self.check_data(|checks| checks.data())?;
         // One of several trainers may have an empty data shard; a single trainer without data would only save initial
         // values.
         let remote = self.settings.remote.as_ref();
@@ -207,6 +209,17 @@ impl Trainer<'_> {
         })
     }
 
+    /// Fails if the training files were replaced: a model of other samples would be saved.
+    fn check_data(
+        &self,
+        check: impl FnOnce(&dyn RunChecks) -> Result<(), String>,
+    ) -> Result<(), TrainError> {
+        let checks = self.settings.checks.as_deref();
+        checks
+            .map_or(Ok(()), check)
+            .map_err(TrainError::DataReplaced)
+    }
+
     /// The rows that the next batch reads, if this process plays one trainer and the batch is ready.
     fn rows_ahead(&mut self) -> Option<RowsNeeded> {
         let [source] = self.sources.as_mut_slice() else {
@@ -231,6 +244,7 @@ impl Trainer<'_> {
             let Some(data) = self.sources[node].next_batch()? else {
                 continue;
             };
+            self.check_data(|checks| checks.data_quickly())?;
             let updater = &self.updater;
             let wanted = |parameter| updater.wants_rows(parameter);
             let needed = ahead.take();

@@ -5,12 +5,14 @@
     reason = "a command talks to its user"
 )]
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use serde_json::json;
 
 use crate::form::Form;
+use crate::{record, run_checks};
 
 use super::follow::{self, FollowArgs};
 use super::progress::{bytes_bar, human_bytes, number_of, set_total};
@@ -24,6 +26,7 @@ use dataset::show::{self, Amount, ShownData};
 use dataset::split::manifest::SplitManifest;
 use dataset::split::sources::Sources;
 use dataset::split::{self, By, ShardLayout, SplitOptions, SplitReport};
+use run::local::lease;
 use s3::Location;
 
 /// Split, fetch and look at data.
@@ -207,6 +210,12 @@ fn run_split(args: &SplitArgs) -> Result<()> {
     } else {
         Sources::file(source, out)?
     };
+    let target = out.unwrap_or(if source.is_dir() {
+        source
+    } else {
+        source.parent().unwrap_or(Path::new("."))
+    });
+    check_unused(target)?;
     let tables = sources.split.iter().map(|file| file.path.as_path());
     let named = !args.header && !args.no_header && split::all_have_header(tables)?;
     let options = SplitOptions {
@@ -239,6 +248,26 @@ fn run_split(args: &SplitArgs) -> Result<()> {
         eprintln!(
             "the first line names the columns, so every shard has it; --no-header splits it like the others"
         );
+    }
+    Ok(())
+}
+
+/// Fails while a run trains on the data in a folder: a job folder, or the data folder of one, under any of their names.
+pub(in crate::commands) fn check_unused(folder: &Path) -> Result<()> {
+    let real = |path: &Path| std::fs::canonicalize(path).ok();
+    let folders = [real(folder), real(&folder.join("data"))];
+    let jobs = folders
+        .iter()
+        .flatten()
+        .flat_map(|folder| folder.ancestors().take(2));
+    let outputs: BTreeSet<PathBuf> = jobs.map(|job| job.join("output")).collect();
+    // The runner itself splits the data of its job.
+    let own = run_checks::lease();
+    for output in outputs {
+        if own.as_ref().is_none_or(|lease| !lease.is_of(&output)) {
+            lease::check_free(&output, &record::host())
+                .context("the data are those of a run that reads them again in every pass")?;
+        }
     }
     Ok(())
 }
@@ -284,6 +313,9 @@ fn run_fetch(args: &FetchArgs) -> Result<()> {
         return fetch_from_store(&from, args);
     }
     let target = fetch::target(&args.source, args.to.as_deref())?;
+    if args.force {
+        check_unused(target.parent().unwrap_or(Path::new(".")))?;
+    }
     let fetched = fetch_with_bar(
         &args.source,
         args.max_bytes,

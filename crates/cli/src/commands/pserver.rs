@@ -1,5 +1,6 @@
 //! `canoe pserver`: one parameter server, with v1's flags.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +21,7 @@ use crate::flags::Flags;
 use crate::gflags::GFLAGS;
 use crate::record;
 use crate::record::notes::Notes;
+use crate::run_checks;
 use crate::security::{self, Reach};
 use crate::status_page::{self, Pages};
 use crate::v1;
@@ -155,12 +157,20 @@ fn config(flags: &Flags) -> anyhow::Result<ServerConfig> {
         token: token(flags)?,
         tls: security::server_tls(flags)?,
         snapshots: (!snapshots.as_os_str().is_empty()).then_some(snapshots),
-        flush: Flush::default(),
+        flush: flush(),
         silence: Duration::from_secs_f64(flags.float("peer_timeout").max(1.0)),
         stall: Duration::from_secs(3600),
         log_period: u64::from(count("log_period_server")?),
         local_sockets: true,
     })
+}
+
+/// Makes the files of snapshots durable; a run that has lost its folder writes none.
+fn flush() -> Flush {
+    match run_checks::lease() {
+        None => Flush::default(),
+        Some(lease) => Flush::guarded(move || lease.check().map_err(io::Error::other)),
+    }
 }
 
 /// Ctrl-C and SIGTERM end the server in order: snapshots in progress are finished. SIGUSR1 announces that the end

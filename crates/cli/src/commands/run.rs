@@ -23,9 +23,11 @@ use anyhow::Context;
 use clap::Args;
 use run::display::summary;
 use run::event::JobEvent;
-use run::local::claim::{self, StartOptions};
+use run::local::claim::StartOptions;
 use run::local::layout::FirstLine;
+use run::local::lease::LEASE_VARIABLE;
 use run::local::plan::RUN_VARIABLE;
+use run::local::run_file;
 use run::local::watchdog::StallLimits;
 use run::local::{
     self, FolderOptions, RestartPolicy, RunEnd, RunLimits, RunOptions, RunPlan, Shutdown,
@@ -173,7 +175,7 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
     };
     let (best_by, fresh) = (args.best_by.clone(), args.fresh);
     let mut options = run_options(args)?;
-    let start_pass = claim::start_pass(&options.trainer_flags);
+    let start_pass = run_file::start_pass(&options.trainer_flags);
     let wanted = StartOptions {
         fresh,
         in_place: start_pass > 0,
@@ -186,7 +188,9 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
     // Errors of the command line are reported before anything is moved or claimed.
     let flags = Flags::parse(&[COMMON, TRAIN, GFLAGS], &options.trainer_flags);
     security::server_tls(&flags.context("flags after --")?)?;
-    if let Some(text) = refusal::check(&layout, &options.trainer_flags)? {
+    let inside = beginning::inside(&options.trainer_flags, &output);
+    let followed = beginning::followed(&options.trainer_flags, &inside, &output);
+    if let Some(text) = refusal::check(&layout, &followed)? {
         eprintln!("canoe run: {text}");
         return Ok(Exit::Configuration);
     }
@@ -206,8 +210,7 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
     });
     let listener = listener.transpose()?;
     let settings = beginning::settings(&layout, &options)?;
-    let inside = beginning::inside(&options.trainer_flags, &output);
-    let (_owner, mut file) = beginning::begin(&output, settings, wanted, &inside, &shutdown)?;
+    let (owner, mut file) = beginning::begin(&output, settings, wanted, &inside, &shutdown)?;
     if let Some(moved) = &file.moved_to {
         for flag in &inside {
             flag.follow(moved, &mut options.trainer_flags);
@@ -221,7 +224,8 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
     }
     record.run.clone_from(&file.run);
     let name = (RUN_VARIABLE.to_owned(), file.run.clone());
-    options.environment.extend([name]);
+    let lease = (LEASE_VARIABLE.to_owned(), owner.lease().text());
+    options.environment.extend([name, lease]);
     let plan = RunPlan::new(program, layout, options, token.clone())?;
     let shards = plan.shards.clone();
     let mut recorder = RunnerRecord::append(&output.join("events.jsonl"))?;
@@ -239,17 +243,26 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Exit> {
     };
     let mut display = Display::new(passes);
     let outcome = local::run(plan, &supervision, &shutdown, &mut |event| {
+        if owner.is_lost() {
+            return;
+        }
         if let JobEvent::Started { .. } = event {
             beginning::note_data(&output, &mut file, &shards);
         }
         recorder.take(&event);
         display.take(&event);
     })?;
+    if let Err(lost) = owner.lease().check() {
+        if !owner.is_lost() {
+            eprintln!("canoe run: {lost}");
+        }
+        return Ok(Exit::JobFailed);
+    }
     recorder.end(&outcome.end);
     if outcome.end == RunEnd::Succeeded {
         file.finished = true;
         file.done = beginning::done(&output, &file, outcome.tally.stopped);
-        claim::write(&output, &file)?;
+        run_file::write(&output, &file)?;
     }
     display.end();
     if form.json() {

@@ -21,6 +21,7 @@ use crate::flags::Flags;
 use crate::gflags::GFLAGS;
 use crate::observer::ConsoleObserver;
 use crate::record::{self, Folder};
+use crate::run_checks;
 use crate::security::{self, Reach};
 use crate::simulation::SimulationFolders;
 use crate::status_page;
@@ -126,6 +127,9 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<Exit> {
         }
     }
     settings.passes.save_dir = save_dir;
+    if matches!(job, TrainerTask::Train) {
+        settings.checks = run_checks::of_this_process()?;
+    }
     console.passes(u64::from(settings.passes.start + settings.passes.count));
     let heart = match job {
         TrainerTask::Train => begin_record(&flags, args, &evaluated, &settings, &mut console)?,
@@ -360,6 +364,7 @@ fn settings(
         } else {
             Some(remote(flags)?)
         },
+        checks: None,
     })
 }
 

@@ -74,14 +74,26 @@ pub(crate) type Take<'a> = dyn FnMut(PartKind, &mut OpenPart) -> Result<(), Form
 
 /// Makes a file or a directory durable. The system's fsync, unless a test puts a slow or a failing disk in its place.
 #[derive(Clone)]
-pub struct Flush(pub(super) Arc<Fsync>);
+pub struct Flush(pub(super) Arc<Fsync>, pub(super) Arc<MayWrite>);
 
 pub(super) type Fsync = dyn Fn(&File) -> io::Result<()> + Send + Sync;
+pub(super) type MayWrite = dyn Fn() -> io::Result<()> + Send + Sync;
 
 impl Flush {
     /// Calls `flush` instead of fsync.
     pub fn new(flush: impl Fn(&File) -> io::Result<()> + Send + Sync + 'static) -> Self {
-        Self(Arc::new(flush))
+        Self(Arc::new(flush), Arc::new(|| Ok(())))
+    }
+
+    /// The system's fsync, and nothing is written, and no file appears, after `may_write` has failed.
+    pub fn guarded(may_write: impl Fn() -> io::Result<()> + Send + Sync + 'static) -> Self {
+        let may_write = Arc::new(may_write);
+        let before = may_write.clone();
+        let flush = move |file: &File| {
+            before()?;
+            file.sync_all()
+        };
+        Self(Arc::new(flush), may_write)
     }
 }
 

@@ -170,6 +170,7 @@ impl SnapshotStore {
         fill: impl FnOnce(&mut PartWriter<BufWriter<File>>) -> io::Result<()>,
     ) -> Result<PartFile, StoreError> {
         let directory = self.step_directory(step);
+        (self.flush.1)().map_err(disk("write into", &directory))?;
         fs::create_dir_all(&directory).map_err(disk("create", &directory))?;
         let name = part_name(server, port);
         let written = write_file(&directory.join(&name), &self.flush, header, fill)?;

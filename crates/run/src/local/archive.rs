@@ -8,7 +8,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::claim::{ClaimError, RUN_FILE};
+use super::claim::ClaimError;
+use super::run_file::RUN_FILE;
 
 /// Moves what is in a folder aside; returns where it is now, or `None` if there was nothing.
 pub fn archive(output: &Path) -> Result<Option<PathBuf>, ClaimError> {

@@ -4,14 +4,20 @@
 //! can see the owner's process asks the kernel whether it still runs; a claimant on another machine, or in another
 //! container of the same machine, watches whether the file changes.
 //! The file of an owner that has ended is first moved away and then read again: if it is not the file that was judged,
-//! another claimant was faster, and the file is put back. An owner that was stopped for so long that another process took
-//! over finds the other's name when it rewrites the file, and ends. So two owners never continue side by side, whichever
-//! process is stopped at which moment.
+//! another claimant was faster, and the file is put back. An owner writes only into the file in which it has just read its
+//! own name, wherever that file is now. So an owner that was stopped while another process took over, and has perhaps
+//! ended since, finds the other's name or no file, and ends; it never takes the folder back. Only a file that a claimant
+//! has moved away and not put back, because it crashed, is created again.
+//!
+//! Servers and trainers know the lease of their run ([`Lease`]) and check it before they write results: the runner alone
+//! may be stopped. Between such a check and the rename that follows it a process may still be stopped for long.
 //!
 //! [`Claimant`] and [`Keeper`] decide, one operation on the file at a time; a simulation runs them against each other.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::cell::RefCell;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,6 +34,11 @@ const BEAT: Duration = Duration::from_secs(1);
 const SILENCE: Duration = Duration::from_secs(5);
 /// Between two looks of a claimant that watches.
 const LOOK: Duration = Duration::from_millis(200);
+/// How long a process of the run waits for a file that is being written or judged.
+const DOUBT: Duration = Duration::from_secs(3);
+
+/// The environment variable through which servers and trainers receive the lease of their run.
+pub const LEASE_VARIABLE: &str = "CANOE_RUN_LEASE";
 
 /// The process that runs a job in a folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,12 +74,79 @@ impl Holder {
         (&self.host, &self.space, process(self)) == (&other.host, &other.space, process(other))
     }
 
-    /// Whether another holder's process still runs; `None` if it is in another PID namespace, where its id means another
-    /// process.
+    /// Whether another holder's process still runs; `None` if it is in another PID namespace and not visible from here.
     fn sees(&self, other: &Holder) -> Option<bool> {
         let same = self.host == other.host && self.space == other.space && !self.space.is_empty();
-        same.then(|| start_time(other.pid) == Some(other.started))
+        match same {
+            true => Some(start_time(other.pid) == Some(other.started)),
+            false => self.inside(other).map(|_| true),
+        }
     }
+
+    /// The process id, as it is here, of a holder in a container of this machine; `None` if it is not visible.
+    fn inside(&self, other: &Holder) -> Option<u32> {
+        let boot = |holder: &Holder| holder.space.split(' ').next().map(str::to_owned);
+        if other.space.is_empty() || other.space == self.space || boot(self) != boot(other) {
+            return None;
+        }
+        processes().find(|pid| {
+            let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+            id_in_container(&status) == Some(other.pid) && start_time(*pid) == Some(other.started)
+        })
+    }
+
+    /// This holder as the processes of its run know it.
+    fn named(&self) -> Holder {
+        let beat = 0;
+        Holder {
+            beat,
+            ..self.clone()
+        }
+    }
+
+    /// A server or trainer of this holder's run that still lives, as far as it is visible.
+    fn child(&self) -> Option<u32> {
+        let name = serde_json::to_vec(&self.named()).ok()?;
+        let known = |bytes: &[u8]| bytes.windows(name.len()).any(|part| part == name);
+        processes().find(|pid| {
+            let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let role = command.split(|byte| *byte == 0).nth(1);
+            matches!(role, Some(b"train" | b"pserver"))
+                && known(&fs::read(format!("/proc/{pid}/environ")).unwrap_or_default())
+                && start_time(*pid).is_some()
+        })
+    }
+}
+
+/// A process that keeps a folder in use, with its id as it is here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LiveProcess {
+    /// Its id.
+    pub pid: u32,
+    /// It was stopped (SIGSTOP), so it does not end by itself.
+    pub stopped: bool,
+}
+
+/// The process that keeps the folder of a holder in use, as far as it is visible.
+fn in_use(own: &Holder, holder: &Holder) -> Option<LiveProcess> {
+    let pid = match own.sees(holder) {
+        Some(true) => own.inside(holder).or(Some(holder.pid)),
+        _ => holder.child(),
+    }?;
+    let stopped = matches!(state(pid).as_deref(), Some("T" | "t"));
+    Some(LiveProcess { pid, stopped })
+}
+
+/// Whether servers or trainers of a holder that has ended are left. The kernel is ending those whose runner was killed.
+fn leaves_children(holder: &Holder) -> bool {
+    let begun = Instant::now();
+    while holder.child().is_some() {
+        if begun.elapsed() >= SILENCE {
+            return true;
+        }
+        thread::sleep(LOOK);
+    }
+    false
 }
 
 /// The state of the owner's file.
@@ -89,7 +167,10 @@ trait LeaseFile {
     fn take_away(&self) -> io::Result<Found>;
     /// Puts the file back that was moved away, unless a new one exists.
     fn put_back(&self) -> io::Result<()>;
-    fn replace(&self, holder: &Holder) -> io::Result<()>;
+    /// Writes into the file that was last read, wherever it is now.
+    fn rewrite(&self, holder: &Holder) -> io::Result<()>;
+    /// Whether a claimant has moved this holder's file away to judge it, and not decided yet.
+    fn is_judged(&self, holder: &Holder) -> io::Result<bool>;
 }
 
 /// The next operation of a claimant.
@@ -174,29 +255,78 @@ impl Claimant {
     }
 }
 
+/// Why a run no longer owns its folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Loss {
+    /// Another process has taken it over.
+    To(Holder),
+    /// The owner's file is gone: another process took the folder over and has ended, or a user removed the file.
+    Gone,
+}
+
+impl std::fmt::Display for Loss {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::To(Holder { host, pid, .. }) => {
+                write!(f, "process {pid} on {host} has taken the folder over")
+            }
+            Self::Gone => f.write_str(
+                "owner.json is gone, so another run has taken the folder over and ended, or the file was removed",
+            ),
+        }
+    }
+}
+
+/// The next operation of an owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Duty {
+    /// At the next beat.
+    Look,
+    /// The file has this owner's name.
+    Write,
+    /// There was no file.
+    AskWhetherJudged,
+    /// There was no file and no judge, who may have put it back in between.
+    LookAgain,
+    Recreate,
+}
+
 /// The owner of a folder.
 struct Keeper {
     own: Holder,
-    /// The last read found this owner's own file: rewrite it now.
-    due: bool,
+    next: Duty,
 }
 
 impl Keeper {
-    /// Does one operation; returns the process that has taken over, if one has.
-    fn step(&mut self, file: &dyn LeaseFile) -> io::Result<Option<Holder>> {
-        if self.due {
-            self.due = false;
-            self.own.beat += 1;
-            file.replace(&self.own)?;
-            return Ok(None);
-        }
-        match file.read()? {
-            Found::Somebody(holder) if holder.is(&self.own) => self.due = true,
-            Found::Somebody(holder) => return Ok(Some(holder)),
-            // A claimant has moved the file away to judge it, or crashed while it did.
-            Found::Nobody => drop(file.create(&self.own)?),
-            Found::Unclear => {}
-        }
+    fn new(own: Holder) -> Self {
+        let next = Duty::Look;
+        Self { own, next }
+    }
+
+    /// Does one operation; returns the loss of the folder, after which the owner must write nothing.
+    fn step(&mut self, file: &dyn LeaseFile) -> io::Result<Option<Loss>> {
+        self.next = match std::mem::replace(&mut self.next, Duty::Look) {
+            again @ (Duty::Look | Duty::LookAgain) => match file.read()? {
+                Found::Somebody(holder) if holder.is(&self.own) => Duty::Write,
+                Found::Somebody(holder) => return Ok(Some(Loss::To(holder))),
+                Found::Nobody if again == Duty::LookAgain => return Ok(Some(Loss::Gone)),
+                Found::Nobody => Duty::AskWhetherJudged,
+                Found::Unclear => Duty::Look,
+            },
+            Duty::Write => {
+                self.own.beat += 1;
+                file.rewrite(&self.own)?;
+                Duty::Look
+            }
+            Duty::AskWhetherJudged => match file.is_judged(&self.own)? {
+                true => Duty::Recreate,
+                false => Duty::LookAgain,
+            },
+            Duty::Recreate => {
+                file.create(&self.own)?;
+                Duty::Look
+            }
+        };
         Ok(None)
     }
 }
@@ -205,15 +335,42 @@ impl Keeper {
 struct OnVolume {
     path: PathBuf,
     aside: PathBuf,
+    /// The file that was last read.
+    last: RefCell<Option<File>>,
 }
+
+/// The end of the name under which a claimant judges a file.
+const JUDGED: &str = ".gone";
 
 impl OnVolume {
     fn new(output: &Path, own: &Holder) -> Self {
         let path = output.join("owner.json");
         // Of two containers, each may have a process 1.
         let (pid, started) = (own.pid, own.started);
-        let aside = path.with_extension(format!("{pid}-{started}.gone"));
-        Self { path, aside }
+        let aside = path.with_extension(format!("{pid}-{started}{JUDGED}"));
+        Self {
+            path,
+            aside,
+            last: RefCell::default(),
+        }
+    }
+
+    /// The files that claimants judge, or that they left when they crashed.
+    fn judged(&self) -> impl Iterator<Item = PathBuf> {
+        let folder = self.path.parent().unwrap_or(Path::new("."));
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).filter(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name.starts_with("owner.") && name.ends_with(JUDGED)
+        })
+    }
+
+    fn open(&self) -> io::Result<File> {
+        match OpenOptions::new().read(true).write(true).open(&self.path) {
+            // Another user's file can only be judged.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => File::open(&self.path),
+            opened => opened,
+        }
     }
 }
 
@@ -231,7 +388,15 @@ fn meaning(read: io::Result<Vec<u8>>) -> io::Result<Found> {
 
 impl LeaseFile for OnVolume {
     fn read(&self) -> io::Result<Found> {
-        meaning(fs::read(&self.path))
+        let mut last = self.last.borrow_mut();
+        *last = None;
+        let text = self.open().and_then(|mut file| {
+            let mut text = Vec::new();
+            file.read_to_end(&mut text)?;
+            *last = Some(file);
+            Ok(text)
+        });
+        meaning(text)
     }
 
     fn create(&self, holder: &Holder) -> io::Result<bool> {
@@ -256,14 +421,92 @@ impl LeaseFile for OnVolume {
     }
 
     fn put_back(&self) -> io::Result<()> {
-        // A link, unlike a rename, does not replace what is there. If it fails, the owner writes its file again.
-        let _ = fs::hard_link(&self.aside, &self.path);
+        // A link, unlike a rename, does not replace what is there. Not every volume has links.
+        if let Err(error) = fs::hard_link(&self.aside, &self.path)
+            && error.kind() != io::ErrorKind::AlreadyExists
+            && let Ok(Found::Somebody(holder)) = meaning(fs::read(&self.aside))
+        {
+            // If it fails, the owner creates its file again.
+            let _ = self.create(&holder);
+        }
         let _ = fs::remove_file(&self.aside);
         Ok(())
     }
 
-    fn replace(&self, holder: &Holder) -> io::Result<()> {
-        super::claim::replace(&self.path, &serde_json::to_vec(holder)?)
+    fn rewrite(&self, holder: &Holder) -> io::Result<()> {
+        let text = serde_json::to_vec(holder)?;
+        match &*self.last.borrow() {
+            Some(file) => {
+                // The text grows with the beat, so no end of an older one is left.
+                file.write_all_at(&text, 0)?;
+                file.sync_data()
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn is_judged(&self, holder: &Holder) -> io::Result<bool> {
+        let is_own = |path: PathBuf| matches!(meaning(fs::read(path)), Ok(Found::Somebody(found)) if found.is(holder));
+        Ok(self.judged().any(is_own))
+    }
+}
+
+/// The lease of a run as its servers and trainers know it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lease {
+    folder: PathBuf,
+    owner: Holder,
+}
+
+/// The run that this process belongs to no longer owns the folder.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{} no longer belongs to this run, because it was stopped for too long: {loss}; nothing more is written there",
+    folder.display()
+)]
+pub struct LeaseLost {
+    folder: PathBuf,
+    loss: Loss,
+}
+
+impl Lease {
+    /// The value of [`LEASE_VARIABLE`].
+    pub fn text(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// Reads the value of [`LEASE_VARIABLE`]; `None` if it is not one.
+    pub fn parse(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok()
+    }
+
+    /// Whether this is the lease on that folder.
+    pub fn is_of(&self, output: &Path) -> bool {
+        fs::canonicalize(&self.folder).is_ok_and(|own| Some(own) == fs::canonicalize(output).ok())
+    }
+
+    /// Fails if the folder belongs to another process or to none. A file that is being judged or cannot be read is waited
+    /// for.
+    pub fn check(&self) -> Result<(), LeaseLost> {
+        let lost = |loss| LeaseLost {
+            folder: self.folder.clone(),
+            loss,
+        };
+        let file = OnVolume::new(&self.folder, &self.owner);
+        let (begun, mut absent) = (Instant::now(), false);
+        loop {
+            match file.read() {
+                Ok(Found::Somebody(holder)) if holder.is(&self.owner) => return Ok(()),
+                Ok(Found::Somebody(holder)) => return Err(lost(Loss::To(holder))),
+                Ok(Found::Nobody) if !file.is_judged(&self.owner).unwrap_or(true) => {
+                    if std::mem::replace(&mut absent, true) {
+                        return Err(lost(Loss::Gone));
+                    }
+                }
+                _ if begun.elapsed() >= DOUBT => return Err(lost(Loss::Gone)),
+                _ => thread::sleep(LOOK / 10),
+            }
+        }
     }
 }
 
@@ -271,6 +514,7 @@ impl LeaseFile for OnVolume {
 #[derive(Debug)]
 pub struct Owner {
     path: PathBuf,
+    lease: Lease,
     stop: Arc<AtomicBool>,
     lost: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -293,7 +537,10 @@ pub fn check_free(output: &Path, host: &str) -> Result<(), ClaimError> {
         read().is_some_and(|holder| holder != first)
     });
     match lives {
-        true => Err(ClaimError::owned(output.to_owned(), Some(first))),
+        true => {
+            let seen = in_use(&own, &first);
+            Err(ClaimError::owned(output.to_owned(), Some(first), seen))
+        }
         false => Ok(()),
     }
 }
@@ -307,12 +554,12 @@ pub fn is_abandoned(output: &Path, host: &str) -> bool {
 }
 
 impl Owner {
-    /// Claims a folder that exists, for this process on `host`. `on_loss` is called if another process takes the folder
-    /// over, because this one was stopped for too long: it must end.
+    /// Claims a folder that exists, for this process on `host`. `on_loss` is called if another process has taken the folder
+    /// over, because this one was stopped for too long: it must end at once and write nothing.
     pub fn claim(
         output: &Path,
         host: &str,
-        on_loss: impl Fn(&Holder) + Send + 'static,
+        on_loss: impl Fn(&Loss) + Send + 'static,
     ) -> Result<Owner, ClaimError> {
         let own = Holder::own(host);
         let file = OnVolume::new(output, &own);
@@ -321,7 +568,10 @@ impl Owner {
             path: output.join("owner.json"),
             source,
         };
-        let lives = |holder: &Holder| own.sees(holder);
+        let lives = |holder: &Holder| match own.sees(holder) {
+            Some(false) => Some(leaves_children(holder)),
+            lives => lives,
+        };
         let begun = Instant::now();
         let mut claimant = Claimant::new(own.clone());
         loop {
@@ -335,43 +585,66 @@ impl Owner {
                 Progress::Later => {}
                 Progress::Refused(holder) => {
                     let folder = output.to_owned();
-                    return Err(ClaimError::owned(folder, holder));
+                    let seen = holder.as_ref().and_then(|holder| in_use(&own, holder));
+                    return Err(ClaimError::owned(folder, holder, seen));
                 }
             }
         }
-        // Nobody needs the file that was moved away.
-        let _ = fs::remove_file(&file.aside);
-        Self::keep(file, own, on_loss).map_err(failed)
+        // Nobody needs the files that were moved away; an earlier owner would find its name in them.
+        for path in file.judged() {
+            let _ = fs::remove_file(path);
+        }
+        Self::keep(output, file, own, on_loss).map_err(failed)
+    }
+
+    /// The lease, for the processes of the run.
+    pub fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
+    /// Whether the folder is known to be lost.
+    pub fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Acquire)
     }
 
     fn keep(
+        output: &Path,
         file: OnVolume,
         own: Holder,
-        on_loss: impl Fn(&Holder) + Send + 'static,
+        on_loss: impl Fn(&Loss) + Send + 'static,
     ) -> io::Result<Owner> {
         let (stop, lost) = (
             Arc::new(AtomicBool::new(false)),
             Arc::new(AtomicBool::new(false)),
         );
         let (stopped, gone, path) = (stop.clone(), lost.clone(), file.path.clone());
+        let lease = Lease {
+            folder: output.to_owned(),
+            owner: own.named(),
+        };
         let thread = thread::Builder::new()
             .name("owner".to_owned())
             .spawn(move || {
-                let mut keeper = Keeper { own, due: false };
+                let mut keeper = Keeper::new(own);
                 while !stopped.load(Ordering::Acquire) {
                     thread::park_timeout(BEAT);
-                    for _ in 0..2 {
-                        // A disk that is full now may have room at the next beat.
-                        if let Ok(Some(holder)) = keeper.step(&file) {
-                            gone.store(true, Ordering::Release);
-                            on_loss(&holder);
-                            return;
+                    loop {
+                        match keeper.step(&file) {
+                            Ok(Some(loss)) => {
+                                gone.store(true, Ordering::Release);
+                                on_loss(&loss);
+                                return;
+                            }
+                            Ok(None) if keeper.next != Duty::Look => {}
+                            // A disk that is full now may have room at the next beat.
+                            Ok(None) | Err(_) => break,
                         }
                     }
                 }
             })?;
         Ok(Owner {
             path,
+            lease,
             stop,
             lost,
             thread: Some(thread),
@@ -388,7 +661,7 @@ impl Drop for Owner {
             let _ = thread.join();
         }
         // If the file stays, claimants see that its process has ended. Another owner's file must not be removed.
-        if !self.lost.load(Ordering::Acquire) {
+        if !self.is_lost() && self.lease.check().is_ok() {
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -402,11 +675,37 @@ fn pid_space() -> Option<String> {
     Some(format!("{} {}", boot.trim(), namespace.display()))
 }
 
+/// The ids of all processes that are visible.
+fn processes() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// The id that a process of a container has inside it, from its `/proc/PID/status`.
+fn id_in_container(status: &str) -> Option<u32> {
+    let ids = status
+        .lines()
+        .find_map(|line| line.strip_prefix("NSpid:"))?;
+    ids.split_whitespace().skip(1).last()?.parse().ok()
+}
+
+/// What `/proc/PID/stat` has after the name, which stands in parentheses and may contain anything.
+fn after_name(pid: u32) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    Some(stat[stat.rfind(')')? + 1..].to_owned())
+}
+
+/// The letter of a process's state.
+fn state(pid: u32) -> Option<String> {
+    let after = after_name(pid)?;
+    after.split_whitespace().next().map(str::to_owned)
+}
+
 /// Start time of a process in clock ticks since boot; `None` if there is no such process.
 fn start_time(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may contain anything; field 3 is the state, field 22 the 20th after the name.
-    let mut after = stat[stat.rfind(')')? + 1..].split_whitespace();
+    let after = after_name(pid)?;
+    // Field 3 is the state, field 22 the 20th after the name.
+    let mut after = after.split_whitespace();
     let state = after.next()?;
     // A zombie has ended, even if it was not reaped yet.
     (!matches!(state, "Z" | "X")).then(|| after.nth(18)?.parse().ok())?
@@ -415,10 +714,10 @@ fn start_time(pid: u32) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::cell::RefCell;
+    use std::cell::Cell;
     use words::random::SplitMix64;
 
-    fn nobody(_: &Holder) {}
+    fn nobody(_: &Loss) {}
 
     #[test]
     fn a_zombie_has_ended_and_a_folder_in_use_is_not_free() {
@@ -479,7 +778,7 @@ mod tests {
             ..Holder::own("here")
         };
         let write = |holder: &Holder| {
-            super::super::claim::replace(&path, &serde_json::to_vec(holder).unwrap()).unwrap();
+            super::super::run_file::replace(&path, &serde_json::to_vec(holder).unwrap()).unwrap();
         };
         write(&holder);
         thread::scope(|scope| {
@@ -506,7 +805,7 @@ mod tests {
     fn an_owner_that_was_replaced_is_told() {
         let folder = tempfile::tempdir().unwrap();
         let (send, told) = std::sync::mpsc::channel();
-        let send = move |holder: &Holder| drop(send.send(holder.host.clone()));
+        let send = move |loss: &Loss| drop(send.send(loss.clone()));
         let owner = Owner::claim(folder.path(), "here", send).unwrap();
         let other = Holder {
             pid: 1,
@@ -519,52 +818,158 @@ mod tests {
             fs::write(&path, serde_json::to_vec(&other).unwrap()).unwrap();
             told.recv_timeout(Duration::from_secs(3)).ok()
         });
-        assert_eq!(by.as_deref(), Some("there"));
+        assert!(matches!(by, Some(Loss::To(by)) if by.host == "there"));
+        assert!(owner.is_lost() && owner.lease().check().is_err());
         drop(owner);
         assert!(path.exists(), "it belongs to the other");
+    }
+
+    #[test]
+    fn an_owner_whose_file_is_gone_is_told_and_does_not_take_the_folder_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let (send, told) = std::sync::mpsc::channel();
+        let send = move |loss: &Loss| drop(send.send(loss.clone()));
+        let owner = Owner::claim(folder.path(), "here", send).unwrap();
+        let lease = Lease::parse(&owner.lease().text()).unwrap();
+        lease.check().unwrap();
+        fs::remove_file(folder.path().join("owner.json")).unwrap();
+        let lost = lease.check().unwrap_err().to_string();
+        assert!(lost.contains("owner.json is gone"), "{lost}");
+        let loss = told.recv_timeout(Duration::from_secs(60)).unwrap();
+        assert_eq!(loss, Loss::Gone);
+        drop(owner);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_file_that_a_claimant_moved_away_before_it_crashed_is_created_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let owner = Owner::claim(folder.path(), "here", nobody).unwrap();
+        let (path, aside) = (
+            folder.path().join("owner.json"),
+            folder.path().join("owner.7-7.gone"),
+        );
+        fs::rename(&path, aside).unwrap();
+        let mut looks = (0..12_000).map(|_| thread::sleep(Duration::from_millis(5)));
+        assert!(looks.any(|()| path.exists()));
+        owner.lease().check().unwrap();
+        assert!(!owner.is_lost());
+    }
+
+    #[test]
+    fn a_process_in_a_container_is_found_by_its_id_there() {
+        let status = "Name:\tcanoe\nNSpid:\t4711\t17\t1\nVmPeak:\t1 kB\n";
+        assert_eq!(id_in_container(status), Some(1));
+        assert_eq!(id_in_container("NSpid:\t4711\n"), None);
+        assert_eq!(id_in_container(""), None);
+    }
+
+    #[test]
+    fn a_stopped_owner_is_named_with_what_to_do() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        let pid = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+        while state(child.id()).as_deref() != Some("T") {
+            thread::sleep(Duration::from_millis(5));
+        }
+        let holder = Holder {
+            pid: child.id(),
+            started: start_time(child.id()).unwrap(),
+            ..Holder::own("here")
+        };
+        let text = serde_json::to_vec(&holder).unwrap();
+        fs::write(folder.path().join("owner.json"), text).unwrap();
+        let error = Owner::claim(folder.path(), "here", nobody).unwrap_err();
+        let text = error.to_string();
+        let wake = format!("kill -CONT {}", child.id());
+        assert!(
+            text.contains("is stopped") && text.contains(&wake),
+            "{text}"
+        );
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    /// A file with a name that does not change when the file is moved.
+    #[derive(Clone)]
+    struct Inode {
+        number: u64,
+        holder: Holder,
     }
 
     /// A volume that all machines see.
     #[derive(Default)]
     struct Volume {
-        file: RefCell<Option<Holder>>,
+        file: RefCell<Option<Inode>>,
+        /// What each machine has moved away.
+        asides: [RefCell<Option<Inode>>; 3],
+        created: Cell<u64>,
+        /// What each machine has read last.
+        last: [Cell<u64>; 3],
     }
 
-    /// One machine's view, with what it has moved away.
-    struct View<'a>(&'a Volume, &'a RefCell<Option<Holder>>);
+    /// One machine's view.
+    struct View<'a>(&'a Volume, usize);
 
-    fn found(holder: Option<&Holder>) -> Found {
-        holder.map_or(Found::Nobody, |holder| Found::Somebody(holder.clone()))
+    fn found(inode: Option<&Inode>) -> Found {
+        inode.map_or(Found::Nobody, |inode| Found::Somebody(inode.holder.clone()))
     }
 
     impl LeaseFile for View<'_> {
         fn read(&self) -> io::Result<Found> {
-            Ok(found(self.0.file.borrow().as_ref()))
+            let file = self.0.file.borrow();
+            self.0.last[self.1].set(file.as_ref().map_or(0, |inode| inode.number));
+            Ok(found(file.as_ref()))
         }
 
         fn create(&self, holder: &Holder) -> io::Result<bool> {
             let mut file = self.0.file.borrow_mut();
             let free = file.is_none();
-            file.get_or_insert_with(|| holder.clone());
+            if free {
+                let number = self.0.created.get() + 1;
+                self.0.created.set(number);
+                let holder = holder.clone();
+                *file = Some(Inode { number, holder });
+            }
             Ok(free)
         }
 
         fn take_away(&self) -> io::Result<Found> {
-            *self.1.borrow_mut() = self.0.file.borrow_mut().take();
-            Ok(found(self.1.borrow().as_ref()))
+            let taken = self.0.file.borrow_mut().take();
+            if taken.is_some() {
+                *self.0.asides[self.1].borrow_mut() = taken.clone();
+            }
+            Ok(found(taken.as_ref()))
         }
 
         fn put_back(&self) -> io::Result<()> {
+            let mine = self.0.asides[self.1].borrow_mut().take();
             let mut file = self.0.file.borrow_mut();
             if file.is_none() {
-                *file = self.1.borrow_mut().take();
+                *file = mine;
             }
             Ok(())
         }
 
-        fn replace(&self, holder: &Holder) -> io::Result<()> {
-            *self.0.file.borrow_mut() = Some(holder.clone());
+        fn rewrite(&self, holder: &Holder) -> io::Result<()> {
+            let last = self.0.last[self.1].get();
+            for place in self.0.asides.iter().chain([&self.0.file]) {
+                if let Some(inode) = place.borrow_mut().as_mut().filter(|i| i.number == last) {
+                    inode.holder = holder.clone();
+                }
+            }
             Ok(())
+        }
+
+        fn is_judged(&self, holder: &Holder) -> io::Result<bool> {
+            let is_own = |aside: &RefCell<Option<Inode>>| {
+                aside.borrow().as_ref().is_some_and(|i| i.holder.is(holder))
+            };
+            Ok(self.0.asides.iter().any(is_own))
         }
     }
 
@@ -576,13 +981,15 @@ mod tests {
 
     struct Process {
         role: Role,
-        aside: RefCell<Option<Holder>>,
+        /// Counts the claims of all machines that succeeded, until this one did.
+        era: u64,
         /// When it does its next operation.
         at: u64,
     }
 
-    /// Three machines claim one folder, stop for long, crash and claim again. Two that keep the folder side by side, both
-    /// awake, notice it within a few beats; at the end exactly one has it.
+    /// Three machines claim one folder, stop for long, crash, end in order and claim again. Two that keep the folder side by
+    /// side, both awake, notice it within a few beats, and so does one that another has replaced and that is alone again
+    /// because the other has ended; at the end exactly one has it.
     #[test]
     fn two_owners_never_continue_side_by_side() {
         for seed in 0..2000 {
@@ -606,17 +1013,18 @@ mod tests {
         let mut processes: Vec<Process> = (0..3)
             .map(|host| Process {
                 role: claim(host, 0),
-                aside: RefCell::default(),
+                era: 0,
                 at: below(2000),
             })
             .collect();
-        let (mut life, mut both_since) = (1, None);
+        let (mut life, mut both_since, mut era) = (1, None, 0);
+        let mut replaced_since = [None; 3];
         for _ in 0..4000 {
             let calm = life > 12;
             let next = (0..3).min_by_key(|i| processes[*i].at).unwrap();
             let now = processes[next].at;
             let process = &mut processes[next];
-            let view = View(&volume, &process.aside);
+            let view = View(&volume, next);
             // Every machine is another one: nobody can ask a kernel.
             let lives = |_: &Holder| None;
             let mut pause = below(30);
@@ -625,8 +1033,12 @@ mod tests {
                     let at = Duration::from_millis(now);
                     match claimant.step(&view, &lives, at).unwrap() {
                         Progress::Held => {
-                            let own = claimant.own.clone();
-                            process.role = Role::Keeps(Keeper { own, due: false });
+                            process.role = Role::Keeps(Keeper::new(claimant.own.clone()));
+                            era += 1;
+                            process.era = era;
+                            for aside in &volume.asides {
+                                aside.take();
+                            }
                         }
                         Progress::Later => pause += 200,
                         Progress::Refused(_) => {
@@ -639,8 +1051,13 @@ mod tests {
                 }
                 Role::Keeps(keeper) => {
                     let lost = keeper.step(&view).unwrap().is_some();
-                    pause += if keeper.due { 0 } else { 1000 };
-                    if lost {
+                    let looks = keeper.next == Duty::Look;
+                    pause += if looks { 1000 } else { 0 };
+                    let ends = !calm && looks && below(20) == 0;
+                    if ends && view.read().unwrap() == Found::Somebody(keeper.own.clone()) {
+                        volume.file.take();
+                    }
+                    if lost || ends {
                         process.role = Role::Gone;
                     }
                 }
@@ -667,6 +1084,15 @@ mod tests {
             };
             let both = both_since.map_or(0, |since| now - since);
             assert!(both < 4000, "seed {seed}: two owners for {both} ms");
+            for (process, since) in processes.iter().zip(&mut replaced_since) {
+                let replaced = awake(&process) && process.era < era;
+                *since = replaced.then(|| since.unwrap_or(now));
+                let long = since.map_or(0, |since| now - since);
+                assert!(
+                    long < 4000,
+                    "seed {seed}: replaced and continues for {long} ms"
+                );
+            }
         }
         let keepers = processes
             .iter()

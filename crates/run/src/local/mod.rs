@@ -11,7 +11,8 @@
 //! - [`listed`]: divides data files that a list names.
 //! - [`plan`]: command lines; pure.
 //! - [`capacity`]: refuses more nodes than a machine can run.
-//! - [`claim`]: how a run in a folder begins: new, resumed, or refused. [`lease`]: one owner per folder.
+//! - [`run_file`]: the note of a run. [`found`]: what is in the output folder. [`inputs`]: checksums of configuration and
+//!   data. [`claim`]: how a run begins there: new, resumed, or refused; pure. [`lease`]: one owner per folder.
 //! - [`archive`]: moves the results of an earlier run aside.
 //! - [`ports`], [`workdir`]: free ports and the nodes' working directories, made before the start.
 //! - [`restart`], [`machine`]: when which process is started, restarted and ended; pure.
@@ -26,7 +27,9 @@ pub mod archive;
 pub mod capacity;
 pub(crate) mod child;
 pub mod claim;
+pub mod found;
 pub(crate) mod guard;
+pub mod inputs;
 pub mod layout;
 pub mod lease;
 pub mod listed;
@@ -36,6 +39,7 @@ pub mod plan;
 pub mod ports;
 mod removal;
 pub(crate) mod restart;
+pub mod run_file;
 pub mod shutdown;
 pub(crate) mod supervisor;
 pub mod token;
@@ -60,6 +64,8 @@ use crate::display::summary::RunTally;
 use crate::event::{JobEvent, ProcessExit};
 use child::{Child, ChildOutput, ChildReport};
 use guard::Guard;
+use plan::ProcessCommand;
+use restart::CrashHistory;
 use work::{LocalWork, PrepareError};
 
 /// The result of a run.
@@ -99,15 +105,29 @@ pub enum RunError {
         source: io::Error,
     },
     /// The program that splits the data failed.
-    #[error("splitting the data {exit}:\n{tail}")]
-    SplitFailed {
-        exit: ProcessExit,
-        /// The last lines of its output.
-        tail: String,
-    },
+    #[error("splitting the data {0}")]
+    SplitFailed(SplitEnd),
     /// Threads or the guard could not be started.
     #[error("start the supervisor")]
     Supervisor(#[source] io::Error),
+}
+
+/// How the program that splits the data has ended.
+#[derive(Debug)]
+pub struct SplitEnd {
+    exit: ProcessExit,
+    /// The last lines of its output.
+    tail: String,
+}
+
+impl std::fmt::Display for SplitEnd {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { exit, tail } = self;
+        match tail.as_str() {
+            "" => write!(f, "{exit}; the same command resumes it"),
+            tail => write!(f, "{exit}:\n{tail}"),
+        }
+    }
 }
 
 /// Runs the plan to its end. Every event is passed to `emit`. One request to `shutdown` ends
@@ -120,7 +140,7 @@ pub fn run(
 ) -> Result<RunOutcome, RunError> {
     let begun = Instant::now();
     let mut tally = RunTally::new(plan.options.num_passes);
-    if !split_data(&plan, shutdown, emit)? {
+    if !split_data(&plan, options.limits.restart.as_ref(), shutdown, emit)? {
         return Ok(RunOutcome {
             end: RunEnd::Interrupted,
             tally,
@@ -140,9 +160,11 @@ pub fn run(
     })
 }
 
-/// Splits flat data into shards; `false` if the user interrupted it.
+/// Splits flat data into shards; `false` if the user interrupted it. With `restarts`, a program that crashed is started
+/// again: an interrupted split is finished by the next one.
 fn split_data(
     plan: &RunPlan,
+    restarts: Option<&RestartPolicy>,
     shutdown: &Shutdown,
     emit: &mut dyn FnMut(JobEvent),
 ) -> Result<bool, RunError> {
@@ -156,6 +178,41 @@ fn split_data(
             plan.options.nodes
         ),
     });
+    let (begun, mut deaths) = (Instant::now(), Vec::new());
+    loop {
+        let Some(end) = run_split(plan, command, shutdown)? else {
+            return Ok(false);
+        };
+        if end.exit.is_success() {
+            return Ok(true);
+        }
+        let now = begun.elapsed();
+        let history = CrashHistory {
+            deaths: &deaths,
+            before_ready: deaths.len() + 1,
+        };
+        // What the program itself reports, a restart cannot fix.
+        let crashed = matches!(end.exit, ProcessExit::Signal(_));
+        let pause = restarts
+            .filter(|_| crashed)
+            .and_then(|policy| policy.pause_after(&history, end.exit, now).ok());
+        let Some(pause) = pause else {
+            return Err(RunError::SplitFailed(end));
+        };
+        emit(JobEvent::Warning {
+            text: format!("splitting the data {}; it is started again", end.exit),
+        });
+        deaths.push(now);
+        std::thread::sleep(pause);
+    }
+}
+
+/// Runs the program that splits the data; `None` if the user interrupted it.
+fn run_split(
+    plan: &RunPlan,
+    command: &ProcessCommand,
+    shutdown: &Shutdown,
+) -> Result<Option<SplitEnd>, RunError> {
     let failed = |source| RunError::Split {
         program: command.program.clone(),
         source,
@@ -176,7 +233,7 @@ fn split_data(
     let mut tail = VecDeque::new();
     loop {
         if shutdown.requests() > 0 {
-            return Ok(false);
+            return Ok(None);
         }
         match receive.recv_timeout(Duration::from_millis(50)) {
             Ok(ChildReport::Line(line)) => {
@@ -191,9 +248,6 @@ fn split_data(
     }
     let exit = child.collect().map_err(failed)?;
     guard.forget(child.pid());
-    if exit.is_success() {
-        return Ok(true);
-    }
     let late = receive
         .iter()
         .take_while(|report| !matches!(report, ChildReport::Silent));
@@ -204,8 +258,80 @@ fn split_data(
             None
         }
     }));
-    Err(RunError::SplitFailed {
-        exit,
-        tail: Vec::from(tail).join("\n"),
-    })
+    let tail = Vec::from(tail).join("\n");
+    Ok(Some(SplitEnd { exit, tail }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_split_that_was_killed_before_it_wrote_anything_is_reported_without_a_colon() {
+        let end = |tail: &str| SplitEnd {
+            exit: ProcessExit::Signal(9),
+            tail: tail.to_owned(),
+        };
+        let told = RunError::SplitFailed(end("")).to_string();
+        assert!(
+            told.contains("splitting the data was killed by SIGKILL"),
+            "{told}"
+        );
+        assert!(told.ends_with("resumes it"), "{told}");
+        let told = RunError::SplitFailed(end("no room")).to_string();
+        assert!(told.ends_with(":\nno room"), "{told}");
+    }
+
+    /// Splits with a shell script, in a job folder of its own.
+    fn split(script: &str, restarts: Option<&RestartPolicy>) -> (Result<bool, RunError>, String) {
+        let folder = tempfile::tempdir().unwrap();
+        let layout = FolderLayout {
+            job: folder.path().to_owned(),
+            config_dir: folder.path().to_owned(),
+            config: "trainer_config.py".into(),
+            data: layout::JobData::Shards(Vec::new()),
+            header: layout::FirstLine::Unknown,
+            split_flags: Vec::new(),
+        };
+        let options = RunOptions::default();
+        let mut plan = RunPlan::new("canoe".into(), layout, options, String::new()).unwrap();
+        plan.split = Some(ProcessCommand {
+            program: "/bin/sh".into(),
+            args: vec!["-c".to_owned(), script.to_owned()],
+            environment: std::collections::BTreeMap::new(),
+            directory: folder.path().to_owned(),
+        });
+        let mut told = String::new();
+        let done = split_data(&plan, restarts, &Shutdown::new(), &mut |event| {
+            if let JobEvent::Warning { text } = event {
+                told.push_str(&text);
+            }
+        });
+        (done, told)
+    }
+
+    #[test]
+    fn a_split_that_was_killed_is_started_again_if_the_job_is_to_go_on() {
+        let policy = RestartPolicy::default();
+        let once = "if [ -e again ]; then exit 0; fi; touch again; kill -KILL $$";
+        let (done, told) = split(once, Some(&policy));
+        assert!(done.unwrap(), "{told}");
+        assert!(told.contains("was killed by SIGKILL") && told.contains("started again"));
+        let (done, told) = split(once, None);
+        assert!(
+            done.unwrap_err()
+                .to_string()
+                .contains("was killed by SIGKILL")
+        );
+        assert_eq!(told, "");
+        let (done, _) = split("kill -KILL $$", Some(&policy));
+        done.unwrap_err();
+        let (done, told) = split("echo no room; exit 1", Some(&policy));
+        assert!(
+            done.unwrap_err()
+                .to_string()
+                .ends_with("exited with code 1:\nno room")
+        );
+        assert_eq!(told, "", "a restart cannot fix it");
+    }
 }

@@ -17,6 +17,9 @@ pub use words::process::TOKEN_VARIABLE;
 /// itself.
 pub(crate) const DIVIDED_LISTS_VARIABLE: &str = "CANOE_DIVIDED_LISTS";
 
+/// The environment variable that names the list of a trainer's data files, with their checksums when the run began.
+pub const SHARD_FILES_VARIABLE: &str = "CANOE_SHARD_FILES";
+
 /// The environment variable that names the run for servers and trainers: a resumed run has the name of the first.
 pub const RUN_VARIABLE: &str = "CANOE_RUN_NAME";
 
@@ -141,7 +144,10 @@ impl RunPlan {
             JobData::Shards(shards) => (None, shards.clone()),
             JobData::Listed(_) => (None, Vec::new()),
             JobData::Flat(flat) => (
-                Some(split_command(&program, flat, options.nodes, &layout)),
+                Some(ProcessCommand {
+                    environment: options.environment.clone(),
+                    ..split_command(&program, flat, options.nodes, &layout)
+                }),
                 split_shards(flat, options.nodes),
             ),
         };

@@ -22,6 +22,11 @@ impl Shutdown {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Requests the end without delay: processes are killed.
+    pub fn request_now(&self) {
+        self.0.fetch_add(2, Ordering::Relaxed);
+    }
+
     /// Number of requests so far.
     pub fn requests(&self) -> u32 {
         self.0.load(Ordering::Relaxed)

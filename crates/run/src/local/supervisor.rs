@@ -152,12 +152,11 @@ impl Supervisor<'_> {
             self.read_records();
             self.ask_for_peers();
             self.act();
-            let mut input = MachineInput::Tick;
-            if requests_seen < shutdown.requests() {
+            self.tell_machine(MachineInput::Tick);
+            while requests_seen < shutdown.requests() {
                 requests_seen += 1;
-                input = MachineInput::Shutdown;
+                self.tell_machine(MachineInput::Shutdown);
             }
-            self.tell_machine(input);
         }
     }
 

@@ -5,9 +5,10 @@ use std::io;
 use std::path::PathBuf;
 
 use super::child::ChildOutput;
+use super::inputs::ShardFiles;
 use super::layout::JobData;
 use super::listed::ListedError;
-use super::plan::{NodePorts, ProcessCommand, RunPlan};
+use super::plan::{NodePorts, ProcessCommand, RunPlan, SHARD_FILES_VARIABLE};
 use super::ports::{self, Reservation};
 use super::workdir::{self, WorkdirError};
 use words::process::{ProcessId, Role};
@@ -70,6 +71,13 @@ pub enum PrepareError {
     /// A working directory cannot be created.
     #[error(transparent)]
     Workdir(#[from] WorkdirError),
+    /// The data of a node cannot be read.
+    #[error("note the data files in {path}")]
+    Shard {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
     /// Data that a list names cannot be divided.
     #[error(transparent)]
     Listed(#[from] ListedError),
@@ -110,6 +118,11 @@ impl ServerReservation {
     }
 }
 
+/// Where the data files of a node are listed, for its trainer.
+fn shard_list(plan: &RunPlan, node: u32) -> PathBuf {
+    plan.node_dir(node).join("data-files.json")
+}
+
 impl LocalWork {
     /// Creates folders and links, and reserves ports.
     pub(crate) fn prepare(plan: RunPlan) -> Result<Self, PrepareError> {
@@ -123,6 +136,12 @@ impl LocalWork {
                 listed.write(&work, node, nodes)?;
             } else if let Some(shard) = plan.shards.get(node as usize) {
                 workdir::prepare(&work, &layout.job, &layout.config_dir, shard)?;
+                let list = shard_list(&plan, node);
+                let noted = ShardFiles::of(shard).and_then(|files| files.write(&list));
+                noted.map_err(|source| PrepareError::Shard {
+                    path: shard.clone(),
+                    source,
+                })?;
             }
         }
         for node in plan.options.nodes..plan.options.servers {
@@ -165,7 +184,14 @@ impl RunProcesses for LocalWork {
             Role::Pserver => held.server = None,
             Role::Trainer => held.trainer = None,
         }
-        self.plan.command(process, &self.ports)
+        let mut command = self.plan.command(process, &self.ports);
+        if process.role == Role::Trainer && !self.plan.shards.is_empty() {
+            let list = shard_list(&self.plan, process.node).display().to_string();
+            command
+                .environment
+                .insert(SHARD_FILES_VARIABLE.to_owned(), list);
+        }
+        command
     }
 
     fn log(&self, process: ProcessId) -> PathBuf {

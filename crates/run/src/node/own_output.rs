@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::finish::run_name;
 use crate::local::archive::archive;
-use crate::local::claim;
+use crate::local::found::find_work;
 
 /// The file that names the run.
 const RUN: &str = ".run";
@@ -25,7 +25,7 @@ pub(super) fn begin(output: &Path, token: &str, keep: bool) -> io::Result<Option
     if is_of(output, token) {
         return Ok(None);
     }
-    let work = claim::find_work(output);
+    let work = find_work(output);
     let moved = if !keep && work.any() {
         archive(output).map_err(io::Error::other)?
     } else {

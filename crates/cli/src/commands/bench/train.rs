@@ -71,6 +71,7 @@ fn settings(bench: &TrainBench, save_dir: PathBuf) -> anyhow::Result<TrainerSett
             python_path: None,
             workers: None,
         },
+        checks: None,
         remote: None,
     })
 }

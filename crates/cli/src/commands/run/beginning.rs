@@ -4,9 +4,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use run::local::archive::archive;
-use run::local::claim::{self, Beginning, ClaimError, RunFile, RunSettings, StartOptions};
+use run::local::claim::{self, Beginning, ClaimError, FinishedPasses, StartOptions};
+use run::local::found::{find_work, whole_passes};
+use run::local::inputs::{config_files, data_checksum};
 use run::local::layout::JobData;
 use run::local::lease::Owner;
+use run::local::run_file::{self, RunFile, RunSettings};
 use run::local::{self, FolderLayout, RunOptions, Shutdown};
 use words::result::Stopped;
 
@@ -23,13 +26,22 @@ pub(super) struct InsideFlag {
 }
 
 impl InsideFlag {
+    /// Where the results are: in the output folder, or where an earlier run of the same flags has moved them.
+    fn place<'a>(&self, output: &'a Path, moved: Option<&'a Path>) -> Option<&'a Path> {
+        let mut places = [Some(output), moved].into_iter().flatten();
+        places.find(|place| place.join(&self.rest).exists())
+    }
+
     /// Changes the flag for results that were moved to a folder.
     pub(super) fn follow(&self, moved: &Path, flags: &mut [String]) {
-        let path = moved.join(&self.rest);
         // A path that does not exist will be written by the new run, so it is not moved.
-        if path.exists() {
-            flags[self.index] = format!("{}{}", self.name, path.display());
+        if moved.join(&self.rest).exists() {
+            self.rename(moved, flags);
         }
+    }
+
+    fn rename(&self, folder: &Path, flags: &mut [String]) {
+        flags[self.index] = format!("{}{}", self.name, folder.join(&self.rest).display());
     }
 }
 
@@ -56,26 +68,60 @@ pub(super) fn inside(flags: &[String], output: &Path) -> Vec<InsideFlag> {
     flags.iter().enumerate().filter_map(flag).collect()
 }
 
+/// Where an earlier run has moved the results that it started from, as far as its note can be read.
+pub(super) fn moved_before(output: &Path) -> Option<PathBuf> {
+    run_file::read(output).ok()??.moved_to
+}
+
+/// The flags as the processes can use them before the run begins: results that the run in the folder has moved aside are
+/// looked for where they are now.
+pub(super) fn followed(flags: &[String], inside: &[InsideFlag], output: &Path) -> Vec<String> {
+    let (moved, mut flags) = (moved_before(output), flags.to_vec());
+    for flag in inside {
+        if let Some(place) = flag.place(output, moved.as_deref())
+            && place != output
+        {
+            flag.follow(place, &mut flags);
+        }
+    }
+    flags
+}
+
+/// The flags as the run in the folder was given them, if these name the same results where that run has moved them.
+fn as_given(flags: &[String], found: &RunFile, output: &Path) -> Vec<String> {
+    let Some(moved) = &found.moved_to else {
+        return flags.to_vec();
+    };
+    let mut given = flags.to_vec();
+    for flag in inside(flags, moved) {
+        flag.rename(output, &mut given);
+    }
+    match given == found.settings.trainer_flags {
+        true => given,
+        false => flags.to_vec(),
+    }
+}
+
 /// Number of finished passes when a run has finished.
 pub(super) fn done(output: &Path, file: &RunFile, stopped: Option<Stopped>) -> Option<u64> {
-    let first = claim::start_pass(&file.settings.trainer_flags);
+    let first = run_file::start_pass(&file.settings.trainer_flags);
     let asked = file.settings.passes.map(|passes| first + passes);
     let stopped = stopped.map(|stopped| stopped.pass + 1);
-    let saved = || claim::whole_passes(output).last().map(|last| last + 1);
+    let saved = || whole_passes(output).last().map(|last| last + 1);
     stopped.or(asked).or_else(saved)
 }
 
 /// The settings that determine the results of a run; an earlier run with the same settings can be resumed.
 pub(super) fn settings(layout: &FolderLayout, options: &RunOptions) -> anyhow::Result<RunSettings> {
-    let files = claim::config_files(&layout.config_dir, &layout.job);
+    let files = config_files(&layout.config_dir, &layout.job);
     let configuration = layout.config_dir.join(&layout.config);
     let configuration = configuration
         .strip_prefix(&layout.job)
         .unwrap_or(&configuration);
     // Flat data are split into their own folder before the run, so that their checksum would change.
     let data = match &layout.data {
-        JobData::Shards(folders) => Some(claim::data_checksum(folders)),
-        JobData::Listed(listed) => Some(claim::data_checksum(&listed.paths()?)),
+        JobData::Shards(folders) => Some(data_checksum(folders)),
+        JobData::Listed(listed) => Some(data_checksum(&listed.paths()?)),
         JobData::Flat(_) => None,
     };
     let data = data.transpose().context("read the data")?;
@@ -94,11 +140,11 @@ pub(super) fn note_data(output: &Path, file: &mut RunFile, shards: &[PathBuf]) {
     if file.settings.data_checksum.is_some() {
         return;
     }
-    let noted = claim::data_checksum(shards)
+    let noted = data_checksum(shards)
         .map_err(anyhow::Error::from)
         .and_then(|sum| {
             file.settings.data_checksum = Some(sum);
-            Ok(claim::write(output, file)?)
+            Ok(run_file::write(output, file)?)
         });
     if let Err(error) = noted {
         eprintln!("canoe run: a later change of the data will not be detected: {error:#}");
@@ -116,7 +162,7 @@ fn deciding(flags: &[String]) -> Vec<String> {
 /// Claims the output folder and prints in one line what happens to the results in it.
 pub(super) fn begin(
     output: &Path,
-    settings: RunSettings,
+    mut settings: RunSettings,
     wanted: StartOptions,
     inside: &[InsideFlag],
     shutdown: &Shutdown,
@@ -135,26 +181,40 @@ pub(super) fn begin(
     };
     let claim = || {
         let (stop, folder) = (shutdown.clone(), output.to_owned());
-        Owner::claim(output, &record::host(), move |other| {
+        Owner::claim(output, &record::host(), move |loss| {
+            // First the processes are ended: standard error may be slow.
+            stop.request_now();
             eprintln!(
-                "canoe run: process {} on {} has taken {} over, because this one was stopped for too long; it ends here",
-                other.pid,
-                other.host,
+                "canoe run: {} no longer belongs to this run, because it was stopped for too long: {loss}; it ends here and writes nothing more",
                 folder.display()
             );
-            stop.request();
         })
     };
     create()?;
     let mut owner = claim()?;
-    let found = match claim::read(output) {
+    let found = match run_file::read(output) {
         // --fresh: the contents are moved aside, whatever they are.
         Err(ClaimError::Damaged { .. }) if wanted.fresh => None,
         found => found?,
     };
     let mut start_pass = found.as_ref().map_or(0, |found| found.start_pass);
     let mut moved_to = found.as_ref().and_then(|found| found.moved_to.clone());
-    let work = claim::find_work(output);
+    let given = found
+        .as_ref()
+        .map(|found| as_given(&settings.trainer_flags, found, output));
+    let is_renamed = given
+        .as_ref()
+        .is_some_and(|given| *given != settings.trainer_flags);
+    settings.trainer_flags = given.unwrap_or(settings.trainer_flags);
+    // The model is not among the results that are in the folder now.
+    let elsewhere = moved_to.clone().filter(|moved| {
+        let mut places = inside.iter().map(|flag| flag.place(output, Some(moved)));
+        is_renamed || places.any(|place| place == Some(moved))
+    });
+    let mut work = find_work(output);
+    if let Some(found) = found.as_ref().filter(|found| found.finished) {
+        work.restorable = trainer::saved_note::newest_restorable(output, &found.run);
+    }
     let beginning = claim::decide(found.as_ref(), &settings, wanted, &work);
     let continues = matches!(beginning, Beginning::Resume(_) | Beginning::More(_));
     let run = match beginning {
@@ -166,15 +226,20 @@ pub(super) fn begin(
             run
         }
         Beginning::More(passes) => {
-            let done = match passes {
-                1 => "its pass".to_owned(),
-                _ => format!("its {passes} passes"),
+            let FinishedPasses { count, lost } = passes;
+            let done = match (lost, count) {
+                (Some(lost), _) => format!(
+                    "pass {}: the model of its last pass, {lost}, is missing or cannot be continued, so the passes from {count} on are repeated",
+                    count - 1
+                ),
+                (None, 1) => "its pass".to_owned(),
+                (None, _) => format!("its {count} passes"),
             };
             eprintln!(
                 "continuing the run in {} after {done} (--fresh starts again)",
                 output.display()
             );
-            start_pass = passes;
+            start_pass = count;
             new_name()?
         }
         Beginning::Differs(differences) => {
@@ -221,9 +286,9 @@ pub(super) fn begin(
         finished: false,
         start_pass,
         done: None,
-        moved_to: moved_to.filter(|_| !inside.is_empty()),
+        moved_to: elsewhere.or_else(|| moved_to.filter(|_| !inside.is_empty())),
     };
-    claim::write(output, &file)?;
+    run_file::write(output, &file)?;
     Ok((owner, file))
 }
 

@@ -14,6 +14,8 @@ use run::local::{FolderLayout, FolderOptions, LayoutError};
 use trainer::best::Measure;
 use trainer::pass_directory;
 
+use crate::commands::data::check_unused;
+
 /// Reads a job folder. If there are several configurations, asks the user on a terminal. If the data are not where a job
 /// folder has them, searches the paths that the configuration names.
 pub(super) fn layout(
@@ -104,6 +106,8 @@ fn refresh(layout: &FolderLayout, nodes: u32) -> anyhow::Result<()> {
     if !matches!(layout.data, JobData::Shards(_)) {
         return Ok(());
     }
+    // Another run of this folder may be reading the shards.
+    check_unused(&layout.job)?;
     let report = dataset::split::refresh(&layout.job, nodes).context("split the data again")?;
     if let Some(report) = report {
         eprintln!(
