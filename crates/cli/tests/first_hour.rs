@@ -226,7 +226,7 @@ fn a_configuration_that_cannot_be_trained_is_refused_with_file_and_line() {
                     "name='label', size=3",
                 );
             },
-            "trainer_config.py:18: layer '__fc_layer_1__' has size 2",
+            "trainer_config.py:18: cost '__cost_0__' compares layer '__fc_layer_1__' of size 2",
         ),
         (
             "a label that is too large",
