@@ -37,6 +37,15 @@ pub fn standard_support_ends(version: &str) -> Option<Date> {
     Date::from_calendar_date(*year, *month, *day).ok()
 }
 
+/// When the standard support of a version ends, or that it has ended.
+pub fn support(ends: Option<Date>, now: OffsetDateTime) -> String {
+    match ends {
+        Some(date) if date <= now.date() => format!("standard support ended on {date}"),
+        Some(date) => format!("standard support until {date}"),
+        None => "the end of its standard support is not known".to_owned(),
+    }
+}
+
 /// What to say about a version whose standard support has ended or ends soon.
 pub fn support_notice(version: &str, ends: Option<Date>, now: OffsetDateTime) -> Option<String> {
     let ends = ends.or_else(|| standard_support_ends(version))?;
@@ -290,6 +299,16 @@ mod tests {
                 .all(|(minor, _)| *minor <= VERSIONS.1)
         );
         assert_eq!((least_containerd(35), least_containerd(36)), ("1.7", "2.0"));
+    }
+
+    #[test]
+    fn support_that_has_ended_is_not_promised() {
+        let today = Date::from_calendar_date(2026, Month::November, 19).unwrap();
+        let now = today.midnight().assume_utc();
+        let of = |version| support(standard_support_ends(version), now);
+        assert_eq!(of("1.34"), "standard support until 2026-12-02");
+        assert_eq!(of("1.33"), "standard support ended on 2026-07-29");
+        assert_eq!(of("1.99"), "the end of its standard support is not known");
     }
 
     #[test]

@@ -623,7 +623,7 @@ async fn status_says_who_is_in_the_way_and_what_is_unfinished() {
     let beside = status::status(&cloud, &spec(), None, now).await.unwrap();
     let text = beside.lines().join("\n");
     assert!(
-        text.contains("`canoe cluster up` refuses") && !text.contains("makes it"),
+        text.contains("`canoe cluster up` refuses") && !text.contains("creates the cluster"),
         "{text}"
     );
     let cloud = Double::default();

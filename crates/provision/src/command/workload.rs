@@ -34,7 +34,7 @@ pub(crate) fn unasked(reason: &str) -> CommandError {
 /// What stops `down` while these jobs run.
 pub(crate) fn busy(jobs: &[String]) -> CommandError {
     CommandError::Decision(format!(
-        "{} {} running: {}; wait for the end, delete with `canoe job delete`, or pass --force",
+        "{} {} running: {}; wait for the end, delete with `canoe job delete NAME`, or pass --force",
         counted(jobs.len(), "job"),
         if jobs.len() == 1 { "is" } else { "are" },
         jobs.join(", ")

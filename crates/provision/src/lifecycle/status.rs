@@ -177,7 +177,7 @@ impl ClusterStatus {
             "nothing of this cluster exists in this account and region; `canoe cluster up` refuses, because of what is named above"
                 .to_owned()
         } else {
-            "nothing exists in this account and region; `canoe cluster up` makes it".to_owned()
+            "nothing exists in this account and region; `canoe cluster up` creates the cluster".to_owned()
         });
         lines
     }
@@ -201,7 +201,7 @@ fn state_words(state: &StackState) -> String {
         StackState::Absent => "absent".to_owned(),
         StackState::Busy(status) | StackState::Ready(status) => status.to_string(),
         StackState::Broken(status) => {
-            format!("{status}; `canoe cluster up` makes it again, `down` removes it")
+            format!("{status}; `canoe cluster up` creates it again, `down` removes it")
         }
         StackState::Stuck(status) => {
             format!("{status}; needs a decision, `canoe cluster up` says which")

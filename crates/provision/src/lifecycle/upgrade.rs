@@ -96,7 +96,7 @@ pub fn offered(wanted: &str, offers: &[Offer]) -> Result<(), String> {
                 .map(|o| o.version.as_str())
                 .collect();
             Err(format!(
-                "{wanted} is not on offer in standard support; choose one of {}",
+                "{wanted} is not in standard support; choose one of {}",
                 names.join(", ")
             ))
         }

@@ -82,16 +82,21 @@ async fn connect(region: &str) -> Result<Aws, CloudError> {
 
 /// A command of `canoe cluster` as the user would type it for this folder.
 fn shown(folder: &AssetFolder, command: &str) -> String {
-    let root = folder.path("");
-    if root == std::path::Path::new(".") || root.as_os_str().is_empty() {
-        return format!("canoe cluster {command}");
+    match root(folder).as_str() {
+        "." => format!("canoe cluster {command}"),
+        root => format!("canoe cluster --dir {} {command}", words::shell::word(root)),
     }
-    let root = root.display().to_string();
-    let root = match root.trim_end_matches('/') {
+}
+
+/// The folder as a person would write it.
+fn root(folder: &AssetFolder) -> String {
+    let root = folder.path("").display().to_string();
+    match root.trim_end_matches('/') {
+        "" if root.is_empty() => ".",
         "" => "/",
         rest => rest,
-    };
-    format!("canoe cluster --dir {} {command}", words::shell::word(root))
+    }
+    .to_owned()
 }
 
 async fn dispatch(args: ClusterArgs) -> anyhow::Result<Exit> {

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::files::{api_server, merge_kubeconfig};
 use super::terminal::{Terminal, tell};
-use super::{connect, explain, own_path, shown, understood};
+use super::{connect, explain, own_path, root, shown, understood};
 use crate::exit::Exit;
 
 /// Time for all nodes to become Ready.
@@ -70,7 +70,10 @@ pub(super) async fn finish(
     }
     eprintln!("next steps:");
     eprintln!("  1. {}", shown(folder, "status"));
-    eprintln!("  2. canoe job submit …");
+    eprintln!(
+        "  2. canoe job submit JOB_FOLDER --cluster {}",
+        words::shell::word(&root(folder))
+    );
     eprintln!("  3. {}", shown(folder, "down"));
     eprintln!("     when you are done: it costs money every hour");
     Ok(Exit::Success)

@@ -105,16 +105,10 @@ async fn known(spec: &ClusterSpec, wanted: &str) -> anyhow::Result<()> {
     )
 }
 
-fn support_until(ends: Option<impl std::fmt::Display>) -> String {
-    match ends {
-        Some(date) => format!("standard support until {date}"),
-        None => "the end of its standard support is not known".to_owned(),
-    }
-}
-
 /// Versions that EKS offers, until when, and the next command.
 async fn offers(folder: &AssetFolder, spec: &ClusterSpec) -> anyhow::Result<Exit> {
     let running = &spec.kubernetes_version;
+    let now = SystemTime::now().into();
     let mut lines: Vec<(String, String)> = Vec::new();
     if spec.control_plane.mode == ControlPlaneMode::Eks {
         let asked = async { connect(&spec.region).await?.eks_versions().await };
@@ -130,7 +124,7 @@ async fn offers(folder: &AssetFolder, spec: &ClusterSpec) -> anyhow::Result<Exit
                 .or_else(|| catalog::standard_support_ends(&offer.version));
             lines.push((
                 offer.version,
-                format!("{}, {}", offer.support, support_until(ends)),
+                format!("{}, {}", offer.support, catalog::support(ends, now)),
             ));
         }
     }
@@ -144,7 +138,7 @@ async fn offers(folder: &AssetFolder, spec: &ClusterSpec) -> anyhow::Result<Exit
                 format!(
                     "known to canoe (list of {}), {}",
                     catalog::VERSIONS_AS_OF,
-                    support_until(ends)
+                    catalog::support(ends, now)
                 ),
             ));
         }
@@ -157,7 +151,7 @@ async fn offers(folder: &AssetFolder, spec: &ClusterSpec) -> anyhow::Result<Exit
         };
         show(&format!("{version}  {words}{mark}"));
     }
-    if let Some(notice) = catalog::support_notice(running, None, SystemTime::now().into()) {
+    if let Some(notice) = catalog::support_notice(running, None, now) {
         tell(&format!("warning: {notice}"));
     }
     let versions: Vec<&str> = lines.iter().map(|(version, _)| version.as_str()).collect();

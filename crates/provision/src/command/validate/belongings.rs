@@ -39,18 +39,18 @@ async fn free_names(cloud: &impl Cloud, spec: &ClusterSpec) -> Finding {
 /// What a `down` left must be named in the cluster file, or `up` refuses.
 pub(super) async fn data(cloud: &impl Cloud, spec: &ClusterSpec) -> Check {
     let found = up::orphans(cloud, spec).await;
-    let free = || "none that cluster.yaml does not name".to_owned();
+    let free = || "nothing of this cluster is kept that cluster.yaml does not name".to_owned();
     check(
         "data",
         asked(found.map(|words| words.map_or_else(|| Ok(free()), Err))),
     )
 }
 
-/// What is up must not be asked to become what it cannot, or `up` refuses.
+/// The running cluster must not need a change that AWS cannot make, or `up` refuses.
 pub(super) async fn standing(cloud: &impl Cloud, spec: &ClusterSpec) -> Check {
     let found = standing::refuse_unchangeable(cloud, spec).await;
-    let good = "nothing of it is asked to become what it cannot".to_owned();
-    check("what is up", asked(found.map(|()| Ok(good))))
+    let good = "cluster.yaml asks for no change that AWS cannot make".to_owned();
+    check("running cluster", asked(found.map(|()| Ok(good))))
 }
 
 /// A refusal is a finding, and only a call that fails leaves the question open.
@@ -75,8 +75,10 @@ pub(super) async fn template_bucket(cloud: &impl Cloud, spec: &ClusterSpec) -> C
     let name = crate::policy::bucket_name(id);
     let found = match bucket::find(cloud, spec, &name).await {
         Ok(BucketOwner::Ours) => Ok(Ok(format!("{name} is there"))),
-        Ok(BucketOwner::Unfinished) => Ok(Ok(format!("{name} is empty and will be taken"))),
-        Ok(BucketOwner::Nothing) => Ok(Ok(format!("{name} is free and will be made"))),
+        Ok(BucketOwner::Unfinished) => Ok(Ok(format!("{name} is empty and will be used"))),
+        Ok(BucketOwner::Nothing) => {
+            Ok(Ok(format!("{name} does not exist yet and will be created")))
+        }
         Ok(BucketOwner::Stranger(words)) => Ok(Err(words)),
         Err(error) if error.is_denied() => Ok(Err(format!("{name} belongs to another account"))),
         Err(error) => Err(error),

@@ -25,7 +25,7 @@ pub(super) async fn services(cloud: &impl Cloud, spec: &ClusterSpec) -> Vec<Chec
     let found = cloud.file_systems().await;
     let remedy = "choose another region; the shared files need it";
     checks.push(service("EFS", spec, found, remedy, |_| {
-        Ok("on offer".to_owned())
+        Ok("available in this region".to_owned())
     }));
     checks
 }
@@ -65,8 +65,10 @@ fn version(wanted: &str, offered: &[Offer], now: OffsetDateTime) -> Result<Strin
             let notice = notice.map_or(String::new(), |words| format!("; {words}"));
             Ok(format!("offers Kubernetes {wanted}{notice}"))
         }
-        None if offered.is_empty() => Ok("on offer; it does not list its versions".to_owned()),
-        None => Err(format!("{wanted} is not on offer; {}", good(offered))),
+        None if offered.is_empty() => {
+            Ok("available in this region; it does not list its versions".to_owned())
+        }
+        None => Err(format!("{wanted} is not available; {}", good(offered))),
     }
 }
 
@@ -132,7 +134,7 @@ pub(super) async fn types(cloud: &impl Cloud, spec: &ClusterSpec) -> Check {
             Ok(format!("{} in every zone", types.join(", ")))
         } else {
             Err(format!(
-                "not on offer: {}; choose other types or zones",
+                "not available: {}; choose other types or zones",
                 missing.join(", ")
             ))
         }
