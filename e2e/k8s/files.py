@@ -481,7 +481,7 @@ def in_a_store(bench):
             bench.controllers.expire("default", job)
         until("the Jobs to be gone", lambda: not bench.store.list("jobs", "default")[0] and not pods(bench))
         said = bench.canoe("status", NAME, code=3)
-        expect("there is no such job" not in said and "its Job is gone" in said and "ttlSeconds" in said and f"`canoe job get {NAME} -n default` brings it" in said, said)
+        expect("there is no such job" not in said and "its Job is gone" in said and "ttlSeconds" in said and f"`canoe job get {NAME} -n default` copies them here" in said, said)
         print("    " + said.splitlines()[-1].strip())
         expect(re.search(r"quick-start +only files", bench.canoe("ls")), "it is not listed")
         here = os.path.join(bench.folder, "here")

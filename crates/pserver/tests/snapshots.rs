@@ -5,9 +5,11 @@ mod support;
 
 use pserver::snapshot::manifest::SnapshotManifest;
 use pserver::snapshot::verify::verify;
+use pserver::snapshot::{Flush, SnapshotStore};
 use std::path::{Path, PathBuf};
 use support::lives::{said, train_on, train_until};
 use support::{Job, Trainer, same};
+use wire::Step;
 use wire::spec::Origin;
 
 fn parts(directory: &Path, step: u64) -> Vec<PathBuf> {
@@ -242,4 +244,23 @@ fn servers_save_and_load_sparse_tables_of_any_topology() {
     };
     let error = third.refused();
     assert!(error.contains("/nowhere/at/all"), "{error}");
+}
+
+/// It deleted the snapshot of the same step of the run that had taken the folder.
+#[test]
+fn a_server_that_has_lost_its_folder_deletes_nothing_in_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let step = folder.path().join("step-000000000003");
+    std::fs::create_dir(&step).unwrap();
+    for name in ["server-0001.json", "server-0001.port-00.part"] {
+        std::fs::write(step.join(name), "of the other run").unwrap();
+    }
+    let count = || std::fs::read_dir(&step).map_or(0, Iterator::count);
+    let lost = || Err(std::io::ErrorKind::NotFound.into());
+    let store = SnapshotStore::on(folder.path().to_owned(), Flush::guarded(lost));
+    store.remove(Step(3), 1);
+    store.confirm(Step(3), 1);
+    assert_eq!(count(), 2);
+    SnapshotStore::new(folder.path().to_owned()).remove(Step(3), 1);
+    assert!(!step.exists());
 }

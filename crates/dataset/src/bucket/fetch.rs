@@ -328,7 +328,11 @@ mod tests {
         let all = ["a.txt", "a.txt.old", "b/c.txt"];
         assert_eq!(names("s3://x/data/", &keys).unwrap(), all);
         assert_eq!(names("s3://x/data", &keys).unwrap(), all);
-        assert!(names("s3://x/dat", &keys).unwrap_err().contains("nothing"));
+        assert!(
+            names("s3://x/dat", &keys)
+                .unwrap_err()
+                .contains("no such objects")
+        );
         let escape = names("s3://x/data/", &["data/../../etc/passwd"]).unwrap_err();
         assert!(escape.contains("not the name of a file"), "{escape}");
     }

@@ -160,6 +160,11 @@ impl SnapshotStore {
         self.directory.join(step_name(step))
     }
 
+    /// Whether the files here are still this run's to change: another run may have taken the folder.
+    fn may_change(&self) -> io::Result<()> {
+        (self.flush.1)()
+    }
+
     /// Writes one file: under a temporary name, then fsync, then rename.
     pub(crate) fn write_part(
         &self,
@@ -170,7 +175,7 @@ impl SnapshotStore {
         fill: impl FnOnce(&mut PartWriter<BufWriter<File>>) -> io::Result<()>,
     ) -> Result<PartFile, StoreError> {
         let directory = self.step_directory(step);
-        (self.flush.1)().map_err(disk("write into", &directory))?;
+        self.may_change().map_err(disk("write into", &directory))?;
         fs::create_dir_all(&directory).map_err(disk("create", &directory))?;
         let name = part_name(server, port);
         let written = write_file(&directory.join(&name), &self.flush, header, fill)?;
@@ -260,7 +265,7 @@ impl SnapshotStore {
     pub fn confirm(&self, step: Step, server: u32) {
         let path = self.step_directory(step).join(confirmed_name(server));
         // Without the note a loss is harder to detect, but the job does not depend on it.
-        let _ = File::create(path);
+        let _ = self.may_change().and_then(|()| File::create(path));
     }
 
     fn is_confirmed(&self, step: Step, wanted: &SnapshotOwner) -> bool {
@@ -296,6 +301,8 @@ impl SnapshotStore {
         if steps.is_empty() {
             return Ok(());
         }
+        self.may_change()
+            .map_err(disk("put aside", &self.directory))?;
         let prefix = format!("server-{:04}.", wanted.server);
         let taken = |aside: &Path| {
             steps.iter().any(|step| {
@@ -432,7 +439,9 @@ impl SnapshotStore {
     pub(crate) fn condemn(&self, step: Step, server: u32) {
         let path = self.step_directory(step).join(manifest_name(server));
         // If the manifest cannot be renamed, the next attempt fails with the same cause.
-        let _ = fs::rename(&path, path.with_extension(DAMAGED));
+        let _ = self
+            .may_change()
+            .and_then(|()| fs::rename(&path, path.with_extension(DAMAGED)));
     }
 
     /// Deletes files that earlier generations left: this server's files of steps that are neither `kept` nor as new as
@@ -489,8 +498,11 @@ impl SnapshotStore {
         jobs.all(|other| other == job)
     }
 
-    /// Deletes this server's files of a step, manifest first.
+    /// Deletes this server's files of a step, manifest first. In a folder that another run has taken, they are that run's.
     pub fn remove(&self, step: Step, server: u32) {
+        if self.may_change().is_err() {
+            return;
+        }
         let directory = self.step_directory(step);
         // A file that cannot be deleted only takes disk space; the next removal tries again.
         let _ = fs::remove_file(directory.join(manifest_name(server)));
