@@ -38,6 +38,15 @@ pub fn taken(first: u16, count: u16) -> bool {
         .any(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_err())
 }
 
+/// This port if no process listens on it, otherwise another free one.
+pub(crate) fn free_or_other(port: u16) -> u16 {
+    match taken(port, 1) {
+        // Without any free port, the process that cannot listen says so.
+        true => Reservation::new(1).map_or(port, |other| other.first()),
+        false => port,
+    }
+}
+
 /// The first port that outgoing connections may get.
 fn range_start(setting: &str) -> u16 {
     let first = setting.split_whitespace().next();
@@ -100,6 +109,17 @@ mod tests {
         assert_eq!(range_start("15000\t61000\n"), 15_000);
         assert_eq!(range_start(""), USUAL_RANGE);
         assert_eq!(range_start("all of them"), USUAL_RANGE);
+    }
+
+    /// A trainer was started three times with a port that another job had taken just before, and its job ended.
+    #[test]
+    fn a_port_that_another_process_has_taken_is_replaced() {
+        let reservation = Reservation::new(1).unwrap();
+        let port = reservation.first();
+        let other = free_or_other(port);
+        assert!(other != port && !taken(other, 1));
+        drop(reservation);
+        assert_eq!(free_or_other(port), port);
     }
 
     #[test]

@@ -182,7 +182,12 @@ impl RunProcesses for LocalWork {
         let held = &mut self.held[process.node as usize];
         match process.role {
             Role::Pserver => held.server = None,
-            Role::Trainer => held.trainer = None,
+            Role::Trainer => {
+                held.trainer = None;
+                // Only this trainer knows the port, so it may be another one at every start.
+                let status = &mut self.ports[process.node as usize].trainer_status;
+                *status = ports::free_or_other(*status);
+            }
         }
         let mut command = self.plan.command(process, &self.ports);
         if process.role == Role::Trainer && !self.plan.shards.is_empty() {
