@@ -18,7 +18,8 @@ pub struct HostKind {
 }
 
 /// Services whose ordinary hosts in the government's partition are the ones with validated cryptography.
-const FIPS_ANYWAY: [&str; 8] = [
+const FIPS_ANYWAY: [&str; 9] = [
+    "autoscaling",
     "cloudformation",
     "ec2",
     "eks",
@@ -184,6 +185,8 @@ mod tests {
         );
         let gov = at("ec2", "us-gov-west-1", true, false).unwrap();
         assert_eq!(gov, "https://ec2.us-gov-west-1.amazonaws.com");
+        let gov = at("autoscaling", "us-gov-east-1", true, false).unwrap();
+        assert_eq!(gov, "https://autoscaling.us-gov-east-1.amazonaws.com");
         let error = at("ec2", "cn-north-1", true, false)
             .unwrap_err()
             .to_string();
