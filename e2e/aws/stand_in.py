@@ -726,8 +726,8 @@ def run_chain(number, canoe, program):
             print(f"  ({part.__name__}: {time.monotonic() - begin:.0f} s)", flush=True)
         only_there = set()
         if self_managed in CHAINS[number]:
-            # Only a cluster without EKS encrypts keys and looks for an image by itself, so only its operator may.
-            policy, only_there = place.run("policy"), {"kms:Encrypt", "ssm:GetParameters"}
+            # Only a cluster without EKS encrypts keys, looks for an image by itself and has an instance profile, so only its operator may.
+            policy, only_there = place.run("policy"), {"iam:GetInstanceProfile", "kms:Encrypt", "ssm:GetParameters"}
             assert all(action in policy for action in only_there), policy
         place.run(*INIT, "--force", "--image-repository")
         missing = [action for action in not_granted(place) if action not in only_there]
