@@ -6,7 +6,7 @@ use std::io;
 use std::path::PathBuf;
 
 use super::found::{FoundWork, SAVED_NOTE};
-use super::lease::{Holder, LiveProcess};
+use super::holder::{Holder, LiveProcess};
 use super::run_file::{RUN_FILE, RunFile, RunSettings, start_pass};
 
 /// How a run begins in a folder.

@@ -27,127 +27,20 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::claim::ClaimError;
+use super::holder::{Holder, in_use, leaves_children};
+use super::proc_files::start_time;
 
 /// An owner rewrites its file this often.
 const BEAT: Duration = Duration::from_secs(1);
 /// An owner whose process is not visible, and whose file does not change for this long, counts as ended.
-const SILENCE: Duration = Duration::from_secs(5);
+pub(super) const SILENCE: Duration = Duration::from_secs(5);
 /// Between two looks of a claimant that watches.
-const LOOK: Duration = Duration::from_millis(200);
+pub(super) const LOOK: Duration = Duration::from_millis(200);
 /// How long a process of the run waits for a file that is being written or judged.
 const DOUBT: Duration = Duration::from_secs(3);
 
 /// The environment variable through which servers and trainers receive the lease of their run.
 pub const LEASE_VARIABLE: &str = "CANOE_RUN_LEASE";
-
-/// The process that runs a job in a folder.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Holder {
-    /// The machine.
-    pub host: String,
-    /// The process on it.
-    pub pid: u32,
-    /// Start time of the process in ticks since boot: distinguishes it from a later one with the same id.
-    started: u64,
-    /// The PID namespace, see [`pid_space`]; empty in files of older versions.
-    #[serde(default)]
-    space: String,
-    /// Grows while the owner lives.
-    beat: u64,
-}
-
-impl Holder {
-    /// This process.
-    fn own(host: &str) -> Self {
-        let pid = std::process::id();
-        Self {
-            host: host.to_owned(),
-            pid,
-            started: start_time(pid).unwrap_or(0),
-            space: pid_space().unwrap_or_default(),
-            beat: 0,
-        }
-    }
-
-    fn is(&self, other: &Holder) -> bool {
-        let process = |holder: &Holder| (holder.pid, holder.started);
-        (&self.host, &self.space, process(self)) == (&other.host, &other.space, process(other))
-    }
-
-    /// Whether another holder's process still runs; `None` if it is in another PID namespace and not visible from here.
-    fn sees(&self, other: &Holder) -> Option<bool> {
-        let same = self.host == other.host && self.space == other.space && !self.space.is_empty();
-        match same {
-            true => Some(start_time(other.pid) == Some(other.started)),
-            false => self.inside(other).map(|_| true),
-        }
-    }
-
-    /// The process id, as it is here, of a holder in a container of this machine; `None` if it is not visible.
-    fn inside(&self, other: &Holder) -> Option<u32> {
-        let boot = |holder: &Holder| holder.space.split(' ').next().map(str::to_owned);
-        if other.space.is_empty() || other.space == self.space || boot(self) != boot(other) {
-            return None;
-        }
-        processes().find(|pid| {
-            let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-            id_in_container(&status) == Some(other.pid) && start_time(*pid) == Some(other.started)
-        })
-    }
-
-    /// This holder as the processes of its run know it.
-    fn named(&self) -> Holder {
-        let beat = 0;
-        Holder {
-            beat,
-            ..self.clone()
-        }
-    }
-
-    /// A server or trainer of this holder's run that still lives, as far as it is visible.
-    fn child(&self) -> Option<u32> {
-        let name = serde_json::to_vec(&self.named()).ok()?;
-        let known = |bytes: &[u8]| bytes.windows(name.len()).any(|part| part == name);
-        processes().find(|pid| {
-            let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            let role = command.split(|byte| *byte == 0).nth(1);
-            matches!(role, Some(b"train" | b"pserver"))
-                && known(&fs::read(format!("/proc/{pid}/environ")).unwrap_or_default())
-                && start_time(*pid).is_some()
-        })
-    }
-}
-
-/// A process that keeps a folder in use, with its id as it is here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LiveProcess {
-    /// Its id.
-    pub pid: u32,
-    /// It was stopped (SIGSTOP), so it does not end by itself.
-    pub stopped: bool,
-}
-
-/// The process that keeps the folder of a holder in use, as far as it is visible.
-fn in_use(own: &Holder, holder: &Holder) -> Option<LiveProcess> {
-    let pid = match own.sees(holder) {
-        Some(true) => own.inside(holder).or(Some(holder.pid)),
-        _ => holder.child(),
-    }?;
-    let stopped = matches!(state(pid).as_deref(), Some("T" | "t"));
-    Some(LiveProcess { pid, stopped })
-}
-
-/// Whether servers or trainers of a holder that has ended are left. The kernel is ending those whose runner was killed.
-fn leaves_children(holder: &Holder) -> bool {
-    let begun = Instant::now();
-    while holder.child().is_some() {
-        if begun.elapsed() >= SILENCE {
-            return true;
-        }
-        thread::sleep(LOOK);
-    }
-    false
-}
 
 /// The state of the owner's file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -667,52 +560,9 @@ impl Drop for Owner {
     }
 }
 
-/// Identifies the boot and the PID namespace of this process: within them, process ids can be compared. `None` if the
-/// system does not report them.
-fn pid_space() -> Option<String> {
-    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-    let namespace = fs::read_link("/proc/self/ns/pid").ok()?;
-    Some(format!("{} {}", boot.trim(), namespace.display()))
-}
-
-/// The ids of all processes that are visible.
-fn processes() -> impl Iterator<Item = u32> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-}
-
-/// The id that a process of a container has inside it, from its `/proc/PID/status`.
-fn id_in_container(status: &str) -> Option<u32> {
-    let ids = status
-        .lines()
-        .find_map(|line| line.strip_prefix("NSpid:"))?;
-    ids.split_whitespace().skip(1).last()?.parse().ok()
-}
-
-/// What `/proc/PID/stat` has after the name, which stands in parentheses and may contain anything.
-fn after_name(pid: u32) -> Option<String> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    Some(stat[stat.rfind(')')? + 1..].to_owned())
-}
-
-/// The letter of a process's state.
-fn state(pid: u32) -> Option<String> {
-    let after = after_name(pid)?;
-    after.split_whitespace().next().map(str::to_owned)
-}
-
-/// Start time of a process in clock ticks since boot; `None` if there is no such process.
-fn start_time(pid: u32) -> Option<u64> {
-    let after = after_name(pid)?;
-    // Field 3 is the state, field 22 the 20th after the name.
-    let mut after = after.split_whitespace();
-    let state = after.next()?;
-    // A zombie has ended, even if it was not reaped yet.
-    (!matches!(state, "Z" | "X")).then(|| after.nth(18)?.parse().ok())?
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::proc_files::state;
     use super::*;
     use std::cell::Cell;
     use words::random::SplitMix64;
@@ -720,28 +570,13 @@ mod tests {
     fn nobody(_: &Loss) {}
 
     #[test]
-    fn a_zombie_has_ended_and_a_folder_in_use_is_not_free() {
+    fn a_folder_in_use_is_not_free() {
         let folder = tempfile::tempdir().unwrap();
         check_free(folder.path(), "here").unwrap();
         let owner = Owner::claim(folder.path(), "here", nobody).unwrap();
         check_free(folder.path(), "here").unwrap_err();
         drop(owner);
         check_free(folder.path(), "here").unwrap();
-        let mut child = std::process::Command::new("sleep")
-            .arg("60")
-            .spawn()
-            .unwrap();
-        let pid = child.id();
-        assert!(start_time(pid).is_some());
-        child.kill().unwrap();
-        while start_time(pid).is_some() {
-            thread::sleep(Duration::from_millis(5));
-        }
-        assert!(
-            Path::new(&format!("/proc/{pid}")).exists(),
-            "not collected yet"
-        );
-        child.wait().unwrap();
     }
 
     #[test]
@@ -854,14 +689,6 @@ mod tests {
         assert!(looks.any(|()| path.exists()));
         owner.lease().check().unwrap();
         assert!(!owner.is_lost());
-    }
-
-    #[test]
-    fn a_process_in_a_container_is_found_by_its_id_there() {
-        let status = "Name:\tcanoe\nNSpid:\t4711\t17\t1\nVmPeak:\t1 kB\n";
-        assert_eq!(id_in_container(status), Some(1));
-        assert_eq!(id_in_container("NSpid:\t4711\n"), None);
-        assert_eq!(id_in_container(""), None);
     }
 
     #[test]

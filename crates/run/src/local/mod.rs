@@ -12,7 +12,8 @@
 //! - [`plan`]: command lines; pure.
 //! - [`capacity`]: refuses more nodes than a machine can run.
 //! - [`run_file`]: the note of a run. [`found`]: what is in the output folder. [`inputs`]: checksums of configuration and
-//!   data. [`claim`]: how a run begins there: new, resumed, or refused; pure. [`lease`]: one owner per folder.
+//!   data. [`claim`]: how a run begins there: new, resumed, or refused; pure.
+//! - [`lease`]: one owner per folder. [`holder`]: whether that owner still lives. `proc_files`: what the kernel says of it.
 //! - [`archive`]: moves the results of an earlier run aside.
 //! - [`ports`], [`workdir`]: free ports and the nodes' working directories, made before the start.
 //! - [`restart`], [`machine`]: when which process is started, restarted and ended; pure.
@@ -29,6 +30,7 @@ pub(crate) mod child;
 pub mod claim;
 pub mod found;
 pub(crate) mod guard;
+pub mod holder;
 pub mod inputs;
 pub mod layout;
 pub mod lease;
@@ -37,6 +39,7 @@ pub mod machine;
 pub(crate) mod observe;
 pub mod plan;
 pub mod ports;
+mod proc_files;
 mod removal;
 pub(crate) mod restart;
 pub mod run_file;
